@@ -1,0 +1,62 @@
+"""Everything that can go wrong, as one tree.
+
+SdlgError
+├── UsageError              what was asked cannot be done as asked; nothing was run (exit code 2)
+│   ├── UnknownName         a name that is not in a table; the message lists the choices
+│   ├── BadOption           an option outside its range
+│   ├── BadQuestion         an empty question or a line that is not a question
+│   ├── PromptTooLong       the prompt does not fit the model's context
+│   └── NotSupported        the model cannot do what the method needs
+└── RunError                the request was fine, the run was not (exit code 1)
+    ├── ModelNotFound       no such model on this machine or hub
+    ├── LabelNotFound       an NLI model without contradiction or entailment
+    └── CacheUnavailable    the cache folder cannot be written (full, read-only)
+"""
+
+
+class SdlgError(Exception):
+    """Base of all our errors: catch this one to catch them all."""
+
+    exit_code = 1
+
+
+class UsageError(SdlgError):
+    """What was asked cannot be done as asked."""
+
+    exit_code = 2
+
+
+class UnknownName(UsageError):
+    """A name that is not in its table."""
+
+
+class BadOption(UsageError):
+    """An option outside its range."""
+
+
+class BadQuestion(UsageError):
+    """A question that cannot be asked."""
+
+
+class PromptTooLong(UsageError):
+    """A prompt that does not fit the model's context."""
+
+
+class NotSupported(UsageError):
+    """The model cannot do what the method needs."""
+
+
+class RunError(SdlgError):
+    """The request was fine, the run was not."""
+
+
+class ModelNotFound(RunError):
+    """No such model here."""
+
+
+class LabelNotFound(RunError):
+    """An NLI model that lacks a label we need."""
+
+
+class CacheUnavailable(RunError):
+    """The cache folder cannot be written."""

@@ -1,0 +1,112 @@
+"""The seam: what every language model engine offers, and what it says it can do.
+
+In: a prompt and the prefixes to go on from (none for an initial answer, `answer[:i] + (v,)` for a branch, N times
+nothing for N samples). Out: one continuation per prefix, in order, and what they cost. That is all SDLG needs, so a
+local tree decoder, an HTTP server with a prefix cache and a scripted fake all fit behind `LanguageModel`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from collections.abc import Sequence as Many
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..options import Decoding
+from ..records import Alternative, Cost, Prompt, Question, StopReason
+from .stopping import Stop
+
+
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """What a model can do. Asking for more raises `NotSupported` before any work is done."""
+
+    strategies: frozenset[str]  # of `options.STRATEGIES`
+    continues_prefixes: bool  # goes on from given answer tokens, as branches need
+    alternatives: int | None  # how many alternatives per step it can tell; None: all of them
+    embeddings: bool = False  # has `token_embeddings`
+    context_tokens: int | None = None  # prompt and answer together; None: not known
+
+
+@dataclass(frozen=True, slots=True)
+class Continuation:
+    """What was decoded after a prefix. `decisions` counts every choice made, the ending included."""
+
+    token_ids: tuple[int, ...]
+    logprobs: tuple[float, ...]
+    stop_reason: StopReason
+    stop_logprob: float | None
+    decisions: int
+    dropped: int = 0  # tokens at the end of the prefix that belong to a stop string
+    alternatives: tuple[tuple[Alternative, ...], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Decoded:
+    """All continuations of one call."""
+
+    continuations: tuple[Continuation, ...]
+    cost: Cost
+
+
+def finished(
+    prefix: tuple[int, ...],
+    ids: tuple[int, ...],
+    logprobs: tuple[float, ...],
+    stop: Stop | None,
+    alternatives: tuple[tuple[Alternative, ...], ...] = (),
+) -> Continuation:
+    """Cut a continuation at its stop. A stop string may begin in the prefix."""
+    if stop is None:
+        return Continuation(ids, logprobs, "length", None, len(ids), 0, alternatives)
+    kept = max(stop.kept - len(prefix), 0)
+    dropped = max(len(prefix) - stop.kept, 0)
+    ending = math.fsum(logprobs[kept:])
+    return Continuation(ids[:kept], logprobs[:kept], stop.reason, ending, len(ids), dropped, alternatives[: kept + 1])
+
+
+# Called with (prefix index, token id) for each token chosen by greedy or multinomial decoding.
+Watcher = Callable[[int, int], None]
+
+
+class LanguageModel(Protocol):
+    """An engine. Implementations: `TransformersModel`, `ScriptedModel`."""
+
+    @property
+    def name(self) -> str:
+        """What users call it."""
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What it can do."""
+
+    def prompt(self, question: Question, style: str, *, sentence_end: bool = False) -> Prompt:
+        """Put a question into the form this model reads. Style: auto, chat or plain."""
+
+    def decode(
+        self,
+        prompt: Prompt,
+        prefixes: Many[tuple[int, ...]],
+        decoding: Decoding,
+        *,
+        seed: int = 0,
+        alternatives_above: float | None = None,
+        watch: Watcher | None = None,
+    ) -> Decoded:
+        """Continue prompt + each prefix. `max_tokens` counts prefix and continuation together."""
+
+    def text(self, token_ids: Many[int]) -> str:
+        """The text of these answer tokens, special tokens left out, exactly as decoded."""
+
+    def is_special(self, token_id: int) -> bool:
+        """Whether the token is a control token rather than text."""
+
+    def token_embeddings(self, token_ids: Many[int]) -> NDArray[np.float32]:
+        """Input embeddings, one row per id. Only if `capabilities.embeddings`."""
+
+    def vocabulary(self) -> Many[tuple[int, str]]:
+        """Ids and surface strings, for mapping embedding spaces. Only if `capabilities.embeddings`."""

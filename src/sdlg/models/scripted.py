@@ -1,0 +1,107 @@
+"""A language model that follows a script: every test of what lies downstream is cheap, exact and needs no weights.
+
+    model = ScriptedModel({"": {"Paris": 0.7, "Lyon": 0.3}, "Paris": {" .": 1.0}})
+
+The script maps the text so far to the next tokens and their probabilities; a text it does not mention ends.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from collections.abc import Sequence as Many
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import NotSupported
+from ..options import Decoding
+from ..records import Alternative, Cost, Prompt, Question, StopRule
+from .base import Capabilities, Continuation, Decoded, Watcher, finished
+from .stopping import find_stop
+
+END = "<end>"
+
+
+class ScriptedModel:
+    """See the module's docstring."""
+
+    def __init__(self, script: Mapping[str, Mapping[str, float]], *, name: str = "scripted", stops: tuple[str, ...] = ()) -> None:
+        self.name = name
+        self.capabilities = Capabilities(frozenset({"greedy", "multinomial"}), continues_prefixes=True, alternatives=None)
+        self._script = script
+        self._tokens = [END, *sorted({token for options in script.values() for token in options if token != END})]
+        self._stop = StopRule(frozenset({0}), stops)
+
+    def token_id(self, token: str) -> int:
+        """The id of a token of the script."""
+        return self._tokens.index(token)
+
+    def prompt(self, question: Question, style: str, *, sentence_end: bool = False) -> Prompt:
+        """One token per word of the question; their ids do not matter."""
+        return Prompt(tuple(range(len(question.text.split()))), self._stop)
+
+    def next_tokens(self, text: str) -> list[Alternative]:
+        """The script's distribution after a text, likeliest first."""
+        options = self._script.get(text, {END: 1.0})
+        found = [Alternative(self.token_id(token), math.log(p)) for token, p in options.items() if p > 0]
+        return sorted(found, key=lambda option: (-option.logprob, option.token_id))
+
+    def decode(
+        self,
+        prompt: Prompt,
+        prefixes: Many[tuple[int, ...]],
+        decoding: Decoding,
+        *,
+        seed: int = 0,
+        alternatives_above: float | None = None,
+        watch: Watcher | None = None,
+    ) -> Decoded:
+        """One path after the other."""
+        if decoding.strategy not in self.capabilities.strategies:
+            raise NotSupported(f"{self.name} cannot decode by {decoding.strategy}")
+        found = [
+            self._continue(prompt, prefix, decoding, np.random.default_rng([seed, index]), alternatives_above)
+            for index, prefix in enumerate(prefixes)
+        ]
+        generated = sum(continuation.decisions for continuation in found)
+        return Decoded(tuple(found), Cost(prompt_tokens=len(prompt.token_ids), generated_tokens=generated))
+
+    def _continue(
+        self, prompt: Prompt, prefix: tuple[int, ...], decoding: Decoding, random: np.random.Generator, floor: float | None
+    ) -> Continuation:
+        ids: list[int] = []
+        logprobs: list[float] = []
+        alternatives: list[tuple[Alternative, ...]] = []
+        stop = None
+        while stop is None and len(prefix) + len(ids) < decoding.max_tokens:
+            options = self.next_tokens(self.text((*prefix, *ids)))
+            chosen = options[0] if decoding.strategy == "greedy" else _draw(options, decoding.temperature, random)
+            ids.append(chosen.token_id)
+            logprobs.append(chosen.logprob)
+            if floor is not None:
+                alternatives.append(tuple(option for option in options if math.exp(option.logprob) > floor))
+            stop = find_stop(prompt.stop, (*prefix, *ids), self.text)
+        return finished(prefix, tuple(ids), tuple(logprobs), stop, tuple(alternatives))
+
+    def text(self, token_ids: Many[int]) -> str:
+        """Tokens side by side."""
+        return "".join(self._tokens[i] for i in token_ids if i)
+
+    def is_special(self, token_id: int) -> bool:
+        """Only the end."""
+        return token_id == 0
+
+    def token_embeddings(self, token_ids: Many[int]) -> NDArray[np.float32]:
+        """A script has none."""
+        raise NotSupported(f"{self.name} has no embeddings")
+
+    def vocabulary(self) -> list[tuple[int, str]]:
+        """All tokens."""
+        return list(enumerate(self._tokens))
+
+
+def _draw(options: Many[Alternative], temperature: float, random: np.random.Generator) -> Alternative:
+    weights = np.array([option.logprob for option in options]) / temperature
+    shares = np.exp(weights - weights.max())
+    return options[int(random.choice(len(options), p=shares / shares.sum()))]

@@ -1,0 +1,293 @@
+"""A trunk of tokens with its keys and values, and the branches that grow from it without copying it.
+
+Nodes are numbered: node k < len(trunk) is the trunk's token k, later nodes are numbered as they grow; -1 is the root.
+`grow(parents, tokens)` runs one token under each parent and gives the logits after it. Four ways to do it:
+
+    Chain      one path: the trunk itself becomes longer
+    Tree       one row, a mask lets each path see its own ancestors; nothing is copied, forks are free
+    Rows       a padded batch; the columns a row must not see are masked out (gap mask)
+    Separate   a cache of its own per path: works for any model, also those with a state instead of keys and values
+
+`choose_layout` tries them on the model itself and takes the first that gives the same logits as plain decoding.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from collections.abc import Sequence as Many
+from typing import Protocol
+
+import torch
+from torch import Tensor
+from transformers.cache_utils import Cache
+
+from ..errors import RunError
+from .network import Network, RoomyLayer
+
+
+class Growth(Protocol):
+    """Paths that grow from a trunk."""
+
+    def grow(self, parents: Many[int], tokens: Many[int]) -> tuple[list[int], Tensor]:
+        """Run a token under each parent: their nodes, and the logits after them, (len(tokens), V)."""
+
+    def close(self) -> None:
+        """Leave the trunk as it was."""
+
+    def adopt(self, node: int) -> bool:
+        """Make the path to this node the trunk, if that is possible without running the model."""
+
+
+class Trunk:
+    """Tokens that were run one after another."""
+
+    def __init__(self, network: Network, *, native: bool) -> None:
+        self.network, self.native = network, native
+        self.ids: list[int] = []
+        self.cache: Cache = network.new_cache(native=native)
+
+    def extend(self, tokens: Many[int]) -> Tensor:
+        """Run more tokens; the logits after the last, (1, V)."""
+        logits = self.network.chain(self.cache, tokens, len(self.ids))
+        self.ids.extend(tokens)
+        return logits
+
+    def fork(self, length: int) -> Trunk:
+        """A new trunk with the first `length` tokens of this one."""
+        other = Trunk(self.network, native=self.native)
+        if not length:
+            return other
+        if not self.native:
+            for index, layer in enumerate(self.cache.layers):
+                _layer(other.cache, index).replace(layer.keys[..., :length, :].clone(), layer.values[..., :length, :].clone())
+            other.ids = self.ids[:length]
+        elif self._cut_is_exact(length):
+            other.cache, other.ids = copy.deepcopy(self.cache), self.ids[:length]
+            if length < len(self.ids):
+                other.cache.crop(length - len(self.ids))
+        else:
+            other.extend(self.ids[:length])
+        return other
+
+    def _cut_is_exact(self, length: int) -> bool:
+        return length == len(self.ids) or (self.cache.is_croppable and not any(self.cache.is_sliding))
+
+    @property
+    def nbytes(self) -> int:
+        """Memory of the keys and values."""
+        tensors = [tensor for layer in self.cache.layers for tensor in vars(layer).values() if isinstance(tensor, Tensor)]
+        return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
+
+
+def _layer(cache: Cache, index: int) -> RoomyLayer:
+    while len(cache.layers) <= index:
+        cache.layers.append(RoomyLayer())
+    layer: RoomyLayer = cache.layers[index]
+    return layer
+
+
+class Chain:
+    """One path: growing is extending the trunk."""
+
+    def __init__(self, trunk: Trunk) -> None:
+        self._trunk = trunk
+
+    def grow(self, parents: Many[int], tokens: Many[int]) -> tuple[list[int], Tensor]:
+        """The parent can only be the tip."""
+        assert list(parents) == [len(self._trunk.ids) - 1]
+        logits = self._trunk.extend(tokens)
+        return [len(self._trunk.ids) - 1], logits
+
+    def close(self) -> None:
+        """The trunk keeps what has grown."""
+
+    def adopt(self, node: int) -> bool:
+        """It is the trunk already."""
+        return node == len(self._trunk.ids) - 1
+
+
+class Tree:
+    """One row; each token sees its ancestors. A node is a column of the cache."""
+
+    def __init__(self, trunk: Trunk) -> None:
+        self._trunk = trunk
+        self._shared = len(trunk.ids)
+        self._seen_of_trunk: list[int] = []  # per grown node: how many trunk columns it sees
+        self._positions: list[int] = []  # per grown node: its depth
+        self._tokens: list[int] = []
+        self._sees = torch.zeros((256, 256), dtype=torch.bool)  # grown node × grown column
+
+    def grow(self, parents: Many[int], tokens: Many[int]) -> tuple[list[int], Tensor]:
+        """A parent may also be a node of this same call."""
+        first = len(self._positions)
+        for offset, (parent, token) in enumerate(zip(parents, tokens, strict=True)):
+            self._add(first + offset, parent - self._shared, token)
+        grown = len(self._positions)
+        seen = torch.tensor(self._seen_of_trunk[first:])
+        of_trunk = torch.arange(self._shared)[None] < seen[:, None]  # (q, trunk)
+        visible = torch.cat([of_trunk, self._sees[first:grown, :grown]], dim=1)
+        positions = torch.tensor(self._positions)
+        columns = torch.cat([torch.arange(self._shared), positions])
+        logits = self._trunk.network.tree(self._trunk.cache, tokens, positions[first:], visible, columns)
+        return [self._shared + node for node in range(first, grown)], logits
+
+    def _add(self, node: int, parent: int, token: int) -> None:
+        if node == len(self._sees):
+            bigger = torch.zeros((2 * node, 2 * node), dtype=torch.bool)
+            bigger[:node, :node] = self._sees
+            self._sees = bigger
+        if parent < 0:  # a trunk token, or the root
+            self._seen_of_trunk.append(self._shared + parent + 1)
+            self._positions.append(self._shared + parent + 1)
+        else:
+            self._seen_of_trunk.append(self._seen_of_trunk[parent])
+            self._positions.append(self._positions[parent] + 1)
+            self._sees[node] = self._sees[parent]
+        self._sees[node, node] = True
+        self._tokens.append(token)
+
+    def close(self) -> None:
+        """Drop the grown columns: the cache is the trunk's again."""
+        if self._positions:
+            self._trunk.cache.crop(-len(self._positions))
+            self._positions.clear()
+
+    def adopt(self, node: int) -> bool:
+        """Gather the node's columns: its path becomes the trunk."""
+        index = node - self._shared
+        grown = self._sees[index].nonzero()[:, 0]
+        columns = torch.cat([torch.arange(self._seen_of_trunk[index]), grown + self._shared])
+        for layer in self._trunk.cache.layers:
+            where = columns.to(layer.keys.device)
+            layer.replace(layer.keys.index_select(-2, where), layer.values.index_select(-2, where))
+        self._trunk.ids = self._trunk.ids[: self._seen_of_trunk[index]] + [self._tokens[i] for i in grown.tolist()]
+        self._positions.clear()
+        return True
+
+
+class Rows:
+    """A batch with one row per path. Rows are copies of the trunk whose later columns are masked out."""
+
+    def __init__(self, trunk: Trunk) -> None:
+        self._trunk = trunk
+        self._shared = self._next_node = len(trunk.ids)
+        self._row_of: dict[int, int] = {}
+        self._depth: dict[int, int] = {}
+        self._visible = torch.zeros((0, self._shared), dtype=torch.bool)
+        self._cache: Cache = trunk.network.new_cache(native=False)
+
+    def grow(self, parents: Many[int], tokens: Many[int]) -> tuple[list[int], Tensor]:
+        """Parents are trunk tokens or nodes of the call before."""
+        self._arrange(parents)
+        depths = [parent + 1 if parent < self._shared else self._depth[parent] + 1 for parent in parents]
+        self._visible = torch.cat([self._visible, torch.ones((len(tokens), 1), dtype=torch.bool)], dim=1)
+        logits = self._trunk.network.rows(self._cache, tokens, depths, self._visible)
+        nodes = list(range(self._next_node, self._next_node + len(tokens)))
+        self._next_node += len(tokens)
+        self._row_of = {node: row for row, node in enumerate(nodes)}
+        self._depth = dict(zip(nodes, depths, strict=True))
+        return nodes, logits
+
+    def _arrange(self, parents: Many[int]) -> None:
+        rows = [self._row_of.get(parent, -1) for parent in parents]
+        if rows == list(range(len(self._visible))):
+            return
+        width = self._visible.shape[1]
+        fresh = torch.arange(width)[None] <= torch.tensor(list(parents))[:, None]
+        old = torch.tensor([max(row, 0) for row in rows])
+        kept = self._visible[old] if len(self._visible) else fresh
+        is_fresh = torch.tensor([row < 0 for row in rows])
+        self._visible = torch.where(is_fresh[:, None], fresh, kept)
+        for index, layer in enumerate(self._trunk.cache.layers):
+            _layer(self._cache, index).replace(*(self._pick(index, name, old, is_fresh, width, getattr(layer, name)) for name in ("keys", "values")))
+
+    def _pick(self, index: int, name: str, old: Tensor, is_fresh: Tensor, width: int, trunk: Tensor) -> Tensor:
+        padded = torch.nn.functional.pad(trunk, (0, 0, 0, width - trunk.shape[-2]))
+        layer = self._cache.layers[index] if index < len(self._cache.layers) else None
+        if layer is None or not layer.is_initialized:
+            return padded.repeat_interleave(len(old), dim=0)
+        chosen = getattr(layer, name)[old.to(trunk.device)]
+        return torch.where(is_fresh.to(trunk.device)[:, None, None, None], padded, chosen)
+
+    def close(self) -> None:
+        """The trunk was never touched."""
+
+    def adopt(self, node: int) -> bool:
+        """Not without a copy."""
+        return False
+
+
+class Separate:
+    """A cache for each path."""
+
+    def __init__(self, trunk: Trunk) -> None:
+        self._trunk = trunk
+        self._next_node = len(trunk.ids)
+        self._tips: dict[int, Trunk] = {}
+
+    def grow(self, parents: Many[int], tokens: Many[int]) -> tuple[list[int], Tensor]:
+        """Parents that are not named are dropped."""
+        tips, logits = [], []
+        for parent, token in zip(parents, tokens, strict=True):
+            source = self._tips.get(parent)
+            tip = source.fork(len(source.ids)) if source else self._trunk.fork(parent + 1)
+            logits.append(tip.extend([token])[0])
+            tips.append(tip)
+        nodes = list(range(self._next_node, self._next_node + len(tips)))
+        self._next_node += len(tips)
+        self._tips = dict(zip(nodes, tips, strict=True))
+        return nodes, torch.stack(logits)
+
+    def close(self) -> None:
+        """The trunk was never touched."""
+
+    def adopt(self, node: int) -> bool:
+        """Take that path's cache over."""
+        self._trunk.cache, self._trunk.ids = self._tips[node].cache, self._tips[node].ids
+        return True
+
+
+LAYOUTS: Mapping[str, type[Tree] | type[Rows] | type[Separate]] = {"tree": Tree, "rows": Rows, "separate": Separate}
+
+
+def choose_layout(network: Network) -> str:
+    """The first layout whose logits, on a small forked tree, are those of running each path from scratch."""
+    ids = _probe_ids(network)
+    paths = [ids, [*ids[:3], ids[4], ids[3]]]  # the trunk's own continuation, and a branch at its third token
+    wanted = torch.cat([Trunk(network, native=True).extend(path) for path in paths])
+    for name in LAYOUTS:
+        if _agrees(network, name, paths, wanted):
+            return name
+    raise RunError("this model gives different logits in every decoding layout; is it a causal language model?")
+
+
+def _probe_ids(network: Network) -> list[int]:
+    size = int(network.model.get_input_embeddings().num_embeddings)
+    return [(7919 * k + 11) % size for k in range(1, 6)]
+
+
+def _agrees(network: Network, name: str, paths: list[list[int]], wanted: Tensor) -> bool:
+    if not _suits(name, network.windows):
+        return False
+    trunk = Trunk(network, native=name == "separate")
+    try:
+        trunk.extend(paths[0][:4])
+        growth = LAYOUTS[name](trunk)
+        second, _ = growth.grow([2], [paths[1][3]])
+        _, logits = growth.grow([3, second[0]], [paths[0][4], paths[1][4]])
+    except Exception:  # any failure of a foreign model means: not this layout
+        return False
+    scale = wanted.abs().max().clamp(min=1.0)
+    return bool(torch.isfinite(logits).all() and (logits - wanted).abs().max() < 1e-3 * scale * _slack(network))
+
+
+def _suits(layout: str, windows: Mapping[str, int | None]) -> bool:
+    """What a short probe cannot see: windows are counted in columns, which gaps would shift."""
+    if layout == "tree":
+        return set(windows) <= {"full_attention", "sliding_attention"}
+    return layout == "separate" or set(windows) == {"full_attention"}
+
+
+def _slack(network: Network) -> float:
+    return 1.0 if network.model.dtype == torch.float32 else 50.0

@@ -1,0 +1,172 @@
+"""Every option, its default, its range and its help, once. The command line's flags derive from these fields.
+
+`PRESETS["paper"]` is the published procedure with the choices of the authors' public code; `PRESETS["default"]`
+is what we recommend. They differ only where docs/results/ holds a measurement.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, TypeVar
+
+from .errors import BadOption, UnknownName
+
+T = TypeVar("T")
+
+
+def pick(kind: str, table: Mapping[str, T], name: str) -> T:
+    """Look a name up in a table, or list the choices."""
+    if name not in table:
+        raise UnknownName(f"unknown {kind} {name!r}; choose from: {', '.join(sorted(table))}")
+    return table[name]
+
+
+def _one_of(default: str, *others: str, help: str) -> str:
+    return field(default=default, metadata={"help": help, "choices": (default, *others)})
+
+
+def _number(default: Any, low: float, high: float, help: str) -> Any:
+    return field(default=default, metadata={"help": help, "low": low, "high": high})
+
+
+class _Checked:
+    """Checks every field against its declared choices and range when the options are made."""
+
+    def __post_init__(self) -> None:
+        for option in fields(self):  # type: ignore[arg-type]
+            value, limits = getattr(self, option.name), option.metadata
+            if "choices" in limits and value not in limits["choices"]:
+                raise UnknownName(f"unknown {option.name} {value!r}; choose from: {', '.join(limits['choices'])}")
+            if "low" in limits and not self._within(value, limits["low"], limits["high"]):
+                raise BadOption(f"{option.name} must be between {limits['low']} and {limits['high']}, not {value!r}")
+
+    @staticmethod
+    def _within(value: object, low: float, high: float) -> bool:
+        return isinstance(value, (int, float)) and math.isfinite(value) and low <= value <= high
+
+
+STRATEGIES = ("greedy", "multinomial", "beam")
+
+
+@dataclass(frozen=True, slots=True)
+class Decoding(_Checked):
+    """How tokens are chosen, for the initial answer and for the branches."""
+
+    strategy: str = _one_of(*STRATEGIES, help="how the initial answer is decoded")
+    branch_strategy: str = _one_of(*STRATEGIES, help="how a branch goes on after the changed word")
+    max_tokens: int = _number(64, 1, 100_000, "longest answer, in tokens; a cut answer is marked")
+    temperature: float = _number(1.0, 0.01, 100.0, "for multinomial decoding")
+    top_p: float = _number(1.0, 0.0, 1.0, "for multinomial decoding: keep the likeliest tokens of this mass")
+    beams: int = _number(5, 1, 100, "for beam search")
+    length_penalty: float = _number(1.0, 0.0, 10.0, "for beam search: score = log-probability / length ** penalty")
+
+    def for_branches(self) -> Decoding:
+        """The same options with the branches' strategy as the strategy."""
+        return replace(self, strategy=self.branch_strategy)
+
+
+@dataclass(frozen=True, slots=True)
+class Scoring(_Checked):
+    """How candidate substitutions are found, scored and ranked (method.md §3)."""
+
+    min_probability: float = _number(0.001, 0.0, 1.0, "candidates are tokens likelier than this")
+    positions: str = _one_of("word_starts", "all", help="which tokens may be replaced")
+    merging: str = _one_of("same_word", "none", help="whether candidates that spell the same word count as one")
+    gradient_side: str = _one_of("both", "premise", "hypothesis", help="whose NLI gradients count")
+    attribution_unit: str = _one_of("token", "word", help="what an attribution score belongs to")
+    similarity: str = _one_of("cosine", "dot", help="of the embedding change and the gradient")
+    embeddings: str = _one_of("nli", "mapped", help="the NLI model's own, or the language model's mapped onto them")
+    ranking: str = _one_of("dense_rank", "percentile", "raw", help="how the three scores are combined")
+    attribution_weight: float = _number(1 / 3, 0.0, 1e6, "weight of the attribution score in the ranking")
+    substitution_weight: float = _number(1 / 3, 0.0, 1e6, "weight of the substitution score in the ranking")
+    importance_weight: float = _number(1 / 3, 0.0, 1e6, "weight of the importance score in the ranking")
+    one_word: str = _one_of("scores", "importance", help="how candidates of a one-word answer are ranked")
+
+    def __post_init__(self) -> None:
+        _Checked.__post_init__(self)
+        if not any(self.weights):
+            raise BadOption("at least one of the three score weights must be above 0")
+
+    @property
+    def weights(self) -> tuple[float, float, float]:
+        """Attribution, substitution, importance."""
+        return (self.attribution_weight, self.substitution_weight, self.importance_weight)
+
+
+@dataclass(frozen=True, slots=True)
+class Clustering(_Checked):
+    """When two answers mean the same, and how that makes clusters (method.md §5)."""
+
+    equivalence: str = _one_of(
+        "strict", "not_contradiction", help="both directions entail, or neither direction contradicts"
+    )
+    linkage: str = _one_of(
+        "greedy_first", "components", "last_match", help="join the first match, all matches, or the last match"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Estimation(_Checked):
+    """Which variant of semantic entropy is the headline and gives the clusters' probabilities (method.md §6)."""
+
+    weighting: str = _one_of("importance", "branch_mass", "uniform", help="how much each sequence counts")
+    likelihood: str = _one_of("length_normalised", "total", help="a sequence's likelihood")
+    logarithm: str = _one_of("normalised", "unnormalised", help="of the cluster's share, or of its mass")
+
+
+@dataclass(frozen=True, slots=True)
+class Options(_Checked):
+    """Everything that shapes a result, but for the models."""
+
+    samples: int = _number(10, 1, 1000, "sequences in all, the initial answer included")
+    seed: int = _number(0, 0, 2**63 - 1, "same seed, same result")
+    prompt: str = _one_of("auto", "chat", "plain", help="chat template, or 'Q: … A:'; auto: chat if there is one")
+    decoding: Decoding = field(default_factory=Decoding)
+    scoring: Scoring = field(default_factory=Scoring)
+    clustering: Clustering = field(default_factory=Clustering)
+    estimation: Estimation = field(default_factory=Estimation)
+
+    def updated(self, **changes: object) -> Options:
+        """These options with some changed, wherever in the groups they live."""
+        groups: dict[str, dict[str, object]] = {}
+        own: dict[str, Any] = {}
+        for name, value in changes.items():
+            group = pick("option", option_groups(), name)
+            (groups.setdefault(group, {}) if group else own)[name] = value
+        for group, values in groups.items():
+            own[group] = replace(getattr(self, group), **values)
+        return replace(self, **own)
+
+
+GROUPS: Mapping[str, type] = {
+    "decoding": Decoding,
+    "scoring": Scoring,
+    "clustering": Clustering,
+    "estimation": Estimation,
+}
+
+
+def option_groups() -> dict[str, str]:
+    """Option name → the group that holds it ("" for `Options` itself)."""
+    names = {option.name: "" for option in fields(Options) if option.name not in GROUPS}
+    for group, kind in GROUPS.items():
+        names.update({option.name: group for option in fields(kind)})
+    return names
+
+
+PRESETS: Mapping[str, Options] = {
+    "default": Options(),
+    "paper": Options(
+        decoding=Decoding(strategy="beam", branch_strategy="beam"),
+        scoring=Scoring(merging="none", gradient_side="premise", attribution_unit="word", one_word="importance"),
+        clustering=Clustering(equivalence="not_contradiction", linkage="last_match"),
+        estimation=Estimation(weighting="importance", likelihood="length_normalised", logarithm="unnormalised"),
+    ),
+}
+
+
+def options_from(preset: str, changes: Mapping[str, object]) -> Options:
+    """A preset with changes: the one way in which callers make options."""
+    return pick("preset", PRESETS, preset).updated(**changes)

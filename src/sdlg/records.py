@@ -1,0 +1,169 @@
+"""The frozen records that move rightward through the program. Standard library only.
+
+question → Prompt → Sequence (the initial answer, with its alternatives) → Substitution (ranked)
+→ Sequence (a branch) → Cluster → Estimate → Result.
+
+Log-probabilities are natural logs at temperature 1. Entropies are in nats; higher is less certain.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+StopReason = Literal["eos", "stop_string", "length"]
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What is asked. The language model sees all of it; the NLI model only ever sees `text`."""
+
+    text: str
+    context: str | None = None  # a story, a document: put before the question
+    shots: tuple[tuple[str, str], ...] = ()  # earlier (question, answer) pairs that show the format
+
+
+@dataclass(frozen=True, slots=True)
+class StopRule:
+    """When an answer ends: any of these ids, any of these strings, or (`sentence_end`) a full stop that ends a
+    sentence."""
+
+    token_ids: frozenset[int] = frozenset()
+    strings: tuple[str, ...] = ()
+    sentence_end: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """A question in the form that one language model reads."""
+
+    token_ids: tuple[int, ...]
+    stop: StopRule
+
+
+@dataclass(frozen=True, slots=True)
+class Alternative:
+    """A token that the language model could have chosen at one step."""
+
+    token_id: int
+    logprob: float
+
+
+@dataclass(frozen=True, slots=True)
+class Sequence:
+    """One answer: its ids before the stop, their log-probabilities, and how it ended."""
+
+    text: str
+    token_ids: tuple[int, ...]
+    logprobs: tuple[float, ...]
+    stop_reason: StopReason
+    stop_logprob: float | None = None  # of the token(s) that ended it; None when it was cut by length
+    alternatives: tuple[tuple[Alternative, ...], ...] = field(default=(), repr=False)  # per step, likeliest first
+
+    def __post_init__(self) -> None:
+        if len(self.token_ids) != len(self.logprobs):
+            raise ValueError(f"{len(self.token_ids)} tokens but {len(self.logprobs)} log-probabilities")
+
+    @property
+    def decision_logprobs(self) -> tuple[float, ...]:
+        """One log-probability per decision of the model, ending included: their sum is log p(y)."""
+        return self.logprobs if self.stop_logprob is None else (*self.logprobs, self.stop_logprob)
+
+    @property
+    def logprob(self) -> float:
+        """Log p(y), ending included."""
+        return math.fsum(self.decision_logprobs)
+
+
+@dataclass(frozen=True, slots=True)
+class Substitution:
+    """One candidate (position, token) with its three scores. `replacement` is what the reader would see."""
+
+    position: int
+    original: str
+    replacement: str
+    token_id: int
+    logprob: float  # log p(token | prefix) of this very token
+    attribution: float
+    substitution: float
+    importance: float  # its probability, with that of the candidates merged into it
+    ends_answer: bool = False  # the replacement is the end of the answer
+    rank: int = 0  # 1 is tried first
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """A sequence in its place among the others."""
+
+    sequence: Sequence
+    cluster: int
+    weight: float  # of the estimator in `Result.estimates`; all weights sum to 1
+    substitution: Substitution | None = None  # None for the initial answer
+
+    @property
+    def text(self) -> str:
+        """The answer's text."""
+        return self.sequence.text
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """Answers that mean the same."""
+
+    id: int
+    probability: float
+    members: tuple[int, ...]  # indices into the samples
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """A word of the answer and how much of the meaning hangs on it."""
+
+    text: str
+    start: int  # character offsets in the answer's text
+    end: int
+    attribution: float | None  # None where nothing was attributed (no NLI pass was made)
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """One number, what it is in, and exactly which variant it is."""
+
+    value: float
+    unit: str
+    higher_is_less_certain: bool
+    options: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What an answer cost. Additive."""
+
+    prompt_tokens: int = 0
+    generated_tokens: int = 0  # decisions of the model, endings included
+    forward_tokens: int = 0  # tokens that went through the language model
+    reused_tokens: int = 0  # prompt tokens whose keys and values were already there
+    decode_steps: int = 0  # sequential forward passes
+    nli_pairs: int = 0
+    nli_gradients: int = 0
+    seconds: Mapping[str, float] = field(default_factory=dict)
+
+    def __add__(self, other: Cost) -> Cost:
+        stages = {**self.seconds}
+        for stage, seconds in other.seconds.items():
+            stages[stage] = stages.get(stage, 0.0) + seconds
+        counts = {name: getattr(self, name) + getattr(other, name) for name in COUNTED}
+        return Cost(**counts, seconds=stages)
+
+
+COUNTED = (
+    "prompt_tokens",
+    "generated_tokens",
+    "forward_tokens",
+    "reused_tokens",
+    "decode_steps",
+    "nli_pairs",
+    "nli_gradients",
+)
