@@ -1,0 +1,62 @@
+"""How sure is a language model of what it means? `sdlg.ask("Who wrote Hamlet?")`.
+
+The public names; each is imported when it is first used, so that `import sdlg` is quick.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from .errors import SdlgError
+    from .models import LanguageModel, ScriptedModel, load_model
+    from .nli import NliModel, load_nli
+    from .options import Options
+    from .pipeline import Pipeline, Progress, ask
+    from .records import Question
+    from .results import Result
+
+_HOMES = {
+    "SdlgError": "errors",
+    "LanguageModel": "models",
+    "ScriptedModel": "models",
+    "load_model": "models",
+    "NliModel": "nli",
+    "load_nli": "nli",
+    "Options": "options",
+    "Pipeline": "pipeline",
+    "Progress": "pipeline",
+    "ask": "pipeline",
+    "Question": "records",
+    "Result": "results",
+}
+
+__all__ = [
+    "LanguageModel",
+    "NliModel",
+    "Options",
+    "Pipeline",
+    "Progress",
+    "Question",
+    "Result",
+    "ScriptedModel",
+    "SdlgError",
+    "__version__",
+    "ask",
+    "load_model",
+    "load_nli",
+]
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'sdlg' has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(f"sdlg.{_HOMES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -56,6 +56,7 @@ class Decoding(_Checked):
 
     strategy: str = _one_of(*STRATEGIES, help="how the initial answer is decoded")
     branch_strategy: str = _one_of(*STRATEGIES, help="how a branch goes on after the changed word")
+    stop_at: str = _one_of("turn", "sentence", help="an answer ends with the model's turn, or with its first sentence")
     max_tokens: int = _number(64, 1, 100_000, "longest answer, in tokens; a cut answer is marked")
     temperature: float = _number(1.0, 0.01, 100.0, "for multinomial decoding")
     top_p: float = _number(1.0, 0.0, 1.0, "for multinomial decoding: keep the likeliest tokens of this mass")
@@ -159,7 +160,7 @@ def option_groups() -> dict[str, str]:
 PRESETS: Mapping[str, Options] = {
     "default": Options(),
     "paper": Options(
-        decoding=Decoding(strategy="beam", branch_strategy="beam"),
+        decoding=Decoding(strategy="beam", branch_strategy="beam", stop_at="sentence"),
         scoring=Scoring(merging="none", gradient_side="premise", attribution_unit="word", one_word="importance"),
         clustering=Clustering(equivalence="not_contradiction", linkage="last_match"),
         estimation=Estimation(weighting="importance", likelihood="length_normalised", logarithm="unnormalised"),

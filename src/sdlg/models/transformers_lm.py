@@ -108,7 +108,7 @@ class TransformersModel:
             ids = self.tokenizer(plain_text(question)).input_ids
             return self._checked(ids, StopRule(self._end_ids(), PLAIN_STOPS, sentence_end))
         text = self.tokenizer.apply_chat_template(chat_messages(question), add_generation_prompt=True, tokenize=False)
-        return self._checked(self.tokenizer(text, add_special_tokens=False).input_ids, StopRule(self._end_ids()))
+        return self._checked(self.tokenizer(text, add_special_tokens=False).input_ids, StopRule(self._end_ids(), (), sentence_end))
 
     def _checked(self, ids: list[int], stop: StopRule) -> Prompt:
         limit = self.capabilities.context_tokens

@@ -1,0 +1,65 @@
+"""Estimates from samples: the headline, and those that any set of samples gives. No model, no input or output."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+from ..options import Estimation
+from ..records import Estimate, Sequence, Substitution
+from . import semantic
+from .semantic import Branching, Draws
+
+__all__ = ["Draws", "cluster_probabilities", "draws_of", "estimate_all"]
+
+HEADLINE = "semantic_entropy"
+
+
+def draws_of(
+    sequences: tuple[Sequence, ...], substitutions: tuple[Substitution | None, ...], clusters: tuple[int, ...]
+) -> Draws:
+    """What the estimators need to know of sampled sequences. A merged candidate carries its whole mass."""
+    return Draws(
+        logprobs=tuple(sequence.decision_logprobs for sequence in sequences),
+        identities=tuple((sequence.token_ids, sequence.stop_reason) for sequence in sequences),
+        clusters=clusters,
+        branchings=tuple(None if s is None else Branching(s.position, math.log(s.importance)) for s in substitutions),
+    )
+
+
+def cluster_probabilities(draws: Draws, options: Estimation) -> list[float]:
+    """The headline's probability of each cluster."""
+    terms = semantic.log_terms(draws, options.weighting, options.likelihood)
+    return [float(share) for share in semantic.shares(semantic.cluster_log_masses(draws, terms))]
+
+
+def estimate_all(draws: Draws, options: Estimation) -> dict[str, Estimate]:
+    """The headline first, then what else these samples tell."""
+    counted = "counted"
+    mass = semantic.cluster_log_masses(draws, semantic.branch_log_masses(draws))
+    likelihoods = semantic.LIKELIHOODS[options.likelihood](draws)
+    improper = semantic.improper_entropy(semantic.cluster_log_masses(draws, likelihoods))
+    return {
+        HEADLINE: _semantic_entropy(draws, options),
+        "semantic_entropy_branch_mass": _nats(
+            semantic.proper_entropy(mass), weighting="branch_mass", logarithm="normalised", duplicates=counted
+        ),
+        "semantic_entropy_improper": _nats(improper, weighting="uniform", likelihood=options.likelihood, duplicates=counted),
+        "semantic_entropy_frequency": _nats(semantic.frequency_entropy(draws), weighting="frequency"),
+        "predictive_entropy": _nats(semantic.predictive_entropy(draws), likelihood="total"),
+        "length_normalised_predictive_entropy": _nats(
+            semantic.length_normalised_predictive_entropy(draws), likelihood="length_normalised"
+        ),
+        "number_of_clusters": Estimate(float(len(set(draws.clusters))), "clusters", True, {}),
+    }
+
+
+def _semantic_entropy(draws: Draws, options: Estimation) -> Estimate:
+    terms = semantic.log_terms(draws, options.weighting, options.likelihood)
+    value = semantic.LOGARITHMS[options.logarithm](semantic.cluster_log_masses(draws, terms))
+    likelihood: Mapping[str, str] = {} if options.weighting == "branch_mass" else {"likelihood": options.likelihood}
+    return _nats(value, weighting=options.weighting, logarithm=options.logarithm, duplicates="counted", **likelihood)
+
+
+def _nats(value: float, **options: str) -> Estimate:
+    return Estimate(value, "nats", True, options)

@@ -1,0 +1,172 @@
+"""Entropies over sequences and over clusters of meaning: arithmetic only, in log space and float64 (method.md §6).
+
+In: `Draws`, what the estimators need to know of the samples. Out: floats in nats; higher is less certain.
+
+ℓ_n = log p(y^n), total or length-normalised; w_n weights; m_c = Σ_{n∈c} w_n exp ℓ_n.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable
+from collections.abc import Sequence as Many
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Branching:
+    """Where a sequence left the initial answer, and the log-probability of the token (and its like) it left with."""
+
+    position: int
+    logprob: float
+
+
+@dataclass(frozen=True, slots=True)
+class Draws:
+    """Sampled sequences as numbers: log-probabilities per decision, identity, cluster, and branching if any."""
+
+    logprobs: tuple[tuple[float, ...], ...]
+    identities: tuple[Hashable, ...]  # equal for duplicates
+    clusters: tuple[int, ...]
+    branchings: tuple[Branching | None, ...] = ()
+
+    def __post_init__(self) -> None:
+        sizes = {len(self.logprobs), len(self.identities), len(self.clusters)}
+        if len(sizes) != 1 or not self.logprobs or (self.branchings and len(self.branchings) not in sizes):
+            raise ValueError(f"the parts of Draws must be of one length of at least 1, not {sorted(sizes)}")
+
+
+def total_logprobs(draws: Draws) -> Array:
+    """log p(y) of each sequence."""
+    return np.array([math.fsum(steps) for steps in draws.logprobs])
+
+
+def mean_logprobs(draws: Draws) -> Array:
+    """log p(y) / |y| of each sequence; 0 for one without decisions."""
+    return np.array([math.fsum(steps) / max(len(steps), 1) for steps in draws.logprobs])
+
+
+LIKELIHOODS = {"total": total_logprobs, "length_normalised": mean_logprobs}
+
+
+# -- weights ----------------------------------------------------------------------------------------------------
+
+
+def uniform_log_weights(draws: Draws) -> Array:
+    """w = 1."""
+    return np.zeros(len(draws.logprobs))
+
+
+def importance_log_weights(draws: Draws) -> Array:
+    """Eq. (10): p(y)/q(y) = p(y_t | y_<t), the likelihood of the exchanged token; 1 for the initial answer."""
+    branchings = draws.branchings or (None,) * len(draws.logprobs)
+    return np.array([0.0 if branching is None else branching.logprob for branching in branchings])
+
+
+def branch_log_masses(draws: Draws) -> Array:
+    """log W_n: p(y_≤t) for a branch, p(y) for the initial answer. Disjoint shares of all probability mass."""
+    branchings = draws.branchings or (None,) * len(draws.logprobs)
+    return np.array(
+        [
+            math.fsum(steps) if branching is None else math.fsum(steps[: branching.position]) + branching.logprob
+            for steps, branching in zip(draws.logprobs, branchings, strict=True)
+        ]
+    )
+
+
+def l1_normalised(log_weights: Array) -> Array:
+    """The same weights with Σw = 1."""
+    normal: Array = log_weights - np.logaddexp.reduce(log_weights)
+    return normal
+
+
+# -- clusters ---------------------------------------------------------------------------------------------------
+
+
+def cluster_log_masses(draws: Draws, log_terms: Array, *, duplicates: str = "counted") -> Array:
+    """log m_c of each cluster, in the order of their numbers. `duplicates="unique"` counts equal sequences once."""
+    if duplicates == "unique":
+        first_of: dict[Hashable, int] = {}
+        for n, identity in enumerate(draws.identities):
+            first_of.setdefault(identity, n)
+        kept = sorted(first_of.values())
+    else:
+        kept = list(range(len(log_terms)))
+    members: dict[int, list[float]] = {}
+    for n in kept:
+        members.setdefault(draws.clusters[n], []).append(float(log_terms[n]))
+    return np.array([np.logaddexp.reduce(members[cluster]) for cluster in sorted(members)])
+
+
+def shares(log_masses: Array) -> Array:
+    """m / Σm."""
+    share: Array = np.exp(log_masses - np.logaddexp.reduce(log_masses))
+    return share
+
+
+def proper_entropy(log_masses: Array) -> float:
+    """H(m/Σm) (SE*, Eq. 6 on normalised masses)."""
+    logs = log_masses - np.logaddexp.reduce(log_masses)
+    return float(-(np.exp(logs) * np.where(np.isfinite(logs), logs, 0.0)).sum()) + 0.0
+
+
+def unnormalised_entropy(log_masses: Array) -> float:
+    """−Σ (m/Σm) log m = H(m/Σm) − log Σm: the logarithm of the mass itself, as the authors found better."""
+    return proper_entropy(log_masses) - float(np.logaddexp.reduce(log_masses))
+
+
+def improper_entropy(log_masses: Array) -> float:
+    """−(1/M) Σ_c log m_c (Kuhn et al., appendix Eq. 18): a mean over clusters, not an expectation."""
+    return float(-log_masses.mean())
+
+
+def frequency_entropy(draws: Draws) -> float:
+    """H of the clusters' shares of the samples (Eq. 5 and 6): Monte Carlo."""
+    _, counts = np.unique(np.array(draws.clusters), return_counts=True)
+    return proper_entropy(np.log(counts))
+
+
+LOGARITHMS = {"normalised": proper_entropy, "unnormalised": unnormalised_entropy}
+
+
+# -- without clusters -------------------------------------------------------------------------------------------
+
+
+def predictive_entropy(draws: Draws) -> float:
+    """PE = −mean log p(y)."""
+    return float(-total_logprobs(draws).mean())
+
+
+def length_normalised_predictive_entropy(draws: Draws) -> float:
+    """LN-PE = −mean log p(y)/|y|."""
+    return float(-mean_logprobs(draws).mean())
+
+
+def coverage(draws: Draws) -> float:
+    """ΣW: the share of all probability mass that the initial answer and its branches stand for."""
+    return float(min(np.exp(np.logaddexp.reduce(branch_log_masses(draws))), 1.0))
+
+
+# -- the headline -----------------------------------------------------------------------------------------------
+
+
+def log_terms(draws: Draws, weighting: str, likelihood: str) -> Array:
+    """What each sequence adds to its cluster's mass. Branch mass is a share of probability already."""
+    if weighting == "branch_mass":
+        return branch_log_masses(draws)
+    weights = importance_log_weights(draws) if weighting == "importance" else uniform_log_weights(draws)
+    terms: Array = l1_normalised(weights) + LIKELIHOODS[likelihood](draws)
+    return terms
+
+
+def normalised_weights(draws: Draws, weighting: str) -> Many[float]:
+    """The weights of a weighting, Σw = 1."""
+    if weighting == "branch_mass":
+        return [float(w) for w in shares(branch_log_masses(draws))]
+    weights = importance_log_weights(draws) if weighting == "importance" else uniform_log_weights(draws)
+    return [float(w) for w in np.exp(l1_normalised(weights))]

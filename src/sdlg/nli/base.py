@@ -1,0 +1,76 @@
+"""What every NLI model offers: verdicts on pairs of answers, and where an answer's meaning is sensitive.
+
+An NLI model sees the raw question and answer, `question + " " + answer`, on both sides; never the context or prompt.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence as Many
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+Span = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Probabilities that the first text contradicts, is neutral to, or entails the second."""
+
+    contradiction: float
+    neutral: float
+    entailment: float
+
+    @property
+    def entails(self) -> bool:
+        """Entailment is the likeliest label."""
+        return self.entailment > max(self.contradiction, self.neutral)
+
+    @property
+    def contradicts(self) -> bool:
+        """Contradiction is the likeliest label."""
+        return self.contradiction > max(self.entailment, self.neutral)
+
+
+SAME_TEXT = Verdict(0.0, 0.0, 1.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Sensitivity:
+    """Of the loss towards "the answer contradicts itself": gradients at the answer's NLI pieces."""
+
+    spans: tuple[Span, ...]  # of each piece, in characters of the answer
+    embeddings: Array  # (pieces, width): z
+    premise_gradients: Array  # (pieces, width): ∂loss/∂z in the first copy
+    hypothesis_gradients: Array  # the same in the second copy
+
+    def gradients(self, side: str) -> Array:
+        """The side's gradients; `both` is their sum."""
+        table = {"premise": self.premise_gradients, "hypothesis": self.hypothesis_gradients}
+        return table[side] if side in table else self.premise_gradients + self.hypothesis_gradients
+
+
+class NliModel(Protocol):
+    """An NLI model. `pairs_run` and `gradients_run` count what went through it."""
+
+    pairs_run: int
+    gradients_run: int
+
+    @property
+    def name(self) -> str:
+        """What users call it."""
+
+    def judge(self, question: str, pairs: Many[tuple[str, str]]) -> list[Verdict]:
+        """Whether the first answer entails the second, for each pair."""
+
+    def sensitivity(self, question: str, answer: str) -> Sensitivity:
+        """One forward and one backward pass over (answer, answer)."""
+
+    def embed(self, texts: Many[tuple[str, str]]) -> Array:
+        """Mean input embedding of the pieces of `surface` in `before + surface`, one row per (before, surface).
+
+        A row is 0 where the surface has no pieces.
+        """

@@ -1,0 +1,207 @@
+"""Any sequence-classification model with contradiction and entailment labels, as an `NliModel`.
+
+Pairs are deduplicated, sorted by length and batched; identical texts cost nothing. Gradients are taken with respect to
+a leaf made of the input embeddings: no hooks, no globals.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence as Many
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from transformers import AutoModelForSequenceClassification, AutoTokenizer
+
+from ..errors import LabelNotFound, ModelNotFound
+from .base import SAME_TEXT, Array, Sensitivity, Verdict
+
+_BATCH = 32
+_LABELS = ("contradiction", "neutral", "entailment")
+
+
+def load_classifier(source: str | Path, *, name: str, device: str | None) -> SequenceClassifier:
+    """Load from a folder or the hub."""
+    where = device or ("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(source)
+        model = AutoModelForSequenceClassification.from_pretrained(source, dtype=torch.float32)
+    except (OSError, ValueError) as error:
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise ModelNotFound(
+            f"cannot load the NLI model {name!r}: {reason} Give a hub name (the paper's choice is "
+            "microsoft/deberta-large-mnli), a folder, or 'nli-minilm'."
+        ) from error
+    return SequenceClassifier(model.to(where), tokenizer, name=name)
+
+
+def label_indices(id2label: dict[int, str], name: str) -> dict[str, int | None]:
+    """Where each label is. Orders differ between models, so names decide; a missing one is an error."""
+    found: dict[str, int | None] = dict.fromkeys(_LABELS)
+    for index, label in id2label.items():
+        for wanted in _LABELS:
+            stem = wanted[:9].casefold()  # contradic, neutral, entailmen
+            if stem in label.casefold() and not label.casefold().startswith(("not", "non")):
+                found[wanted] = int(index)
+    for wanted in ("contradiction", "entailment"):
+        if found[wanted] is None:
+            raise LabelNotFound(
+                f"the NLI model {name!r} has no label {wanted!r}: its labels are {sorted(id2label.values())}. "
+                "Use a three-class model (for example microsoft/deberta-large-mnli or 'nli-minilm'), "
+                "or name the labels in its config's id2label."
+            )
+    return found
+
+
+class SequenceClassifier:
+    """A loaded classifier."""
+
+    def __init__(self, model: Any, tokenizer: Any, *, name: str = "") -> None:
+        self._name = name or getattr(model.config, "_name_or_path", "") or type(model).__name__
+        self._labels = label_indices(model.config.id2label, self._name)
+        self.model, self.tokenizer = model.eval(), tokenizer
+        if not tokenizer.is_fast:
+            raise ModelNotFound(f"the NLI model {self._name!r} has no fast tokenizer, which spans need")
+        self._embedding = model.get_input_embeddings()
+        self._statement_tokens = (self._max_length() - tokenizer.num_special_tokens_to_add(pair=True)) // 2
+        self.pairs_run = 0
+        self.gradients_run = 0
+
+    @property
+    def name(self) -> str:
+        """What users call it."""
+        return self._name
+
+    def _max_length(self) -> int:
+        config = self.model.config
+        positions = getattr(config, "max_position_embeddings", None) or 512
+        if config.model_type in ("roberta", "xlm-roberta", "camembert"):
+            positions -= 2  # they count from the padding index
+        return min(int(positions), int(self.tokenizer.model_max_length), 1024)
+
+    # -- verdicts -----------------------------------------------------------------------------------------------
+
+    def judge(self, question: str, pairs: Many[tuple[str, str]]) -> list[Verdict]:
+        """Whether the first answer entails the second, for each pair."""
+        statements = {answer: self._statement(question, answer)[0] for pair in pairs for answer in pair}
+        wanted = [(statements[first], statements[second]) for first, second in pairs]
+        todo = [pair for pair in dict.fromkeys(wanted) if pair[0] != pair[1]]
+        todo.sort(key=lambda pair: len(pair[0]) + len(pair[1]))
+        known: dict[tuple[str, str], Verdict] = {}
+        for first in range(0, len(todo), _BATCH):
+            batch = todo[first : first + _BATCH]
+            known.update(zip(batch, self._run(batch), strict=True))
+        return [known.get(pair, SAME_TEXT) for pair in wanted]
+
+    def _run(self, batch: Many[tuple[str, str]]) -> list[Verdict]:
+        self.pairs_run += len(batch)
+        inputs = self.tokenizer(
+            [pair[0] for pair in batch], [pair[1] for pair in batch], padding=True, return_tensors="pt"
+        ).to(self.model.device)
+        with torch.inference_mode():
+            shares = torch.softmax(self.model(**inputs).logits.float(), dim=-1).tolist()
+        return [self._verdict(row) for row in shares]
+
+    def _verdict(self, row: list[float]) -> Verdict:
+        return Verdict(*(row[index] if (index := self._labels[label]) is not None else 0.0 for label in _LABELS))
+
+    def _statement(self, question: str, answer: str) -> tuple[str, int]:
+        """Question and answer as one text that fits twice, and where the answer begins in it (negative: cut).
+
+        Too long, it loses the beginning of the question first; a very long answer then loses its end.
+        """
+        text = f"{question} {answer}" if question else answer
+        begin = len(text) - len(answer)
+        if len(text) <= self._statement_tokens // 4:  # no tokenizer makes that many tokens of so few characters
+            return text, begin
+        offsets = self._offsets(text)
+        if len(offsets) <= self._statement_tokens:
+            return text, begin
+        of_answer = [span for span in offsets if span[1] > begin]
+        if len(of_answer) >= self._statement_tokens:
+            return text[begin : of_answer[self._statement_tokens - 1][1]], 0
+        cut = offsets[-self._statement_tokens][0]
+        return text[cut:], begin - cut
+
+    def _offsets(self, text: str) -> list[tuple[int, int]]:
+        encoded = self.tokenizer(text, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
+        return [tuple(span) for span in encoded["offset_mapping"]]
+
+    # -- gradients ----------------------------------------------------------------------------------------------
+
+    def sensitivity(self, question: str, answer: str) -> Sensitivity:
+        """Loss = cross-entropy of (statement, statement) to contradiction; its gradient at the answer's pieces."""
+        self.gradients_run += 1
+        statement, begin = self._statement(question, answer)
+        encoded = self.tokenizer(statement, statement, return_offsets_mapping=True, return_tensors="pt")
+        spans = encoded.pop("offset_mapping")[0].tolist()
+        sides = encoded.sequence_ids(0)
+        inputs = encoded.to(self.model.device)
+        embeddings, gradients = self._embedding_gradient(dict(inputs))
+        places = {side: self._answer_pieces(spans, sides, side, begin) for side in (0, 1)}
+        return Sensitivity(
+            spans=tuple((max(spans[k][0] - begin, 0), spans[k][1] - begin) for k in places[0]),
+            embeddings=embeddings[places[0]],
+            premise_gradients=gradients[places[0]],
+            hypothesis_gradients=gradients[places[1]],
+        )
+
+    @staticmethod
+    def _answer_pieces(spans: list[list[int]], sides: list[int | None], side: int, begin: int) -> list[int]:
+        return [k for k, (span, owner) in enumerate(zip(spans, sides, strict=True)) if owner == side and span[1] > begin and span[1] > span[0]]
+
+    def _embedding_gradient(self, inputs: dict[str, Tensor]) -> tuple[Array, Array]:
+        ids = inputs["input_ids"]
+        leaf = self._embedding.weight.detach()[ids[0]].clone().requires_grad_(True)  # (pieces, width)
+        loss = self.contradiction_loss(leaf, inputs)
+        (gradient,) = torch.autograd.grad(loss, leaf)
+        return leaf.detach().double().cpu().numpy(), gradient.double().cpu().numpy()
+
+    def contradiction_loss(self, leaf: Tensor, inputs: dict[str, Tensor]) -> Tensor:
+        """The loss as a function of the input embeddings, (pieces, width)."""
+        target = torch.tensor([self._labels["contradiction"]], device=leaf.device)
+        rest = {key: value for key, value in inputs.items() if key != "input_ids"}
+        try:
+            logits = self.model(inputs_embeds=self._scaled(leaf)[None], **rest).logits
+        except NotImplementedError:  # BART must see ids to find its end token
+            logits = self._logits_by_table(leaf, inputs)
+        return torch.nn.functional.cross_entropy(logits.float(), target)
+
+    def _scaled(self, leaf: Tensor) -> Tensor:
+        scale = getattr(self._embedding, "embed_scale", None)
+        return leaf if scale is None else leaf * scale
+
+    def _logits_by_table(self, leaf: Tensor, inputs: dict[str, Tensor]) -> Tensor:
+        """Append the leaf to the embedding table and point every ordinary piece at its own row of it."""
+        table = self._embedding.weight.detach()
+        ids = inputs["input_ids"][0]
+        special = torch.tensor([int(i) in self.tokenizer.all_special_ids for i in ids], device=ids.device)
+        own = torch.where(special, ids, len(table) + torch.arange(len(ids), device=ids.device))
+        tied = [n for n, p in self.model.named_parameters(remove_duplicate=False) if p is self._embedding.weight]
+        weights = dict.fromkeys(tied, torch.cat([table, leaf]))
+        outputs = torch.func.functional_call(self.model, weights, (), {**inputs, "input_ids": own[None]})
+        logits: Tensor = outputs.logits
+        return logits
+
+    # -- embeddings ---------------------------------------------------------------------------------------------
+
+    def embed(self, texts: Many[tuple[str, str]]) -> Array:
+        """Mean input embedding of each surface's pieces, in context."""
+        table = self._embedding.weight.detach()
+        rows = np.zeros((len(texts), table.shape[1]))
+        if not texts:
+            return rows
+        encoded = self.tokenizer([before + surface for before, surface in texts], add_special_tokens=False, return_offsets_mapping=True)
+        owners, ids = [], []
+        for row, ((before, _), piece_ids, spans) in enumerate(
+            zip(texts, encoded["input_ids"], encoded["offset_mapping"], strict=True)
+        ):
+            mine = [i for i, (start, end) in zip(piece_ids, spans, strict=True) if end > len(before) and end > start]
+            owners += [row] * len(mine)
+            ids += mine
+        if ids:
+            np.add.at(rows, np.array(owners), table[torch.tensor(ids, device=table.device)].double().cpu().numpy())
+        counts = np.bincount(np.array(owners, dtype=np.int64), minlength=len(texts))
+        return rows / np.maximum(counts, 1)[:, None]

@@ -1,0 +1,168 @@
+"""The flow, on one page: question → answer → scores → branches → clusters → estimates → result. Nothing reaches back.
+
+`ask` is the one call; `Pipeline` is the same with models that are loaded once and used for many questions.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Sequence as Many
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from .alignment import token_spans
+from .clustering import cluster_answers
+from .errors import BadQuestion
+from .estimators import cluster_probabilities, draws_of, estimate_all
+from .estimators.semantic import coverage, normalised_weights
+from .models import LanguageModel, load_model
+from .nli import NliModel, load_nli
+from .options import Options, options_from, pick
+from .records import Cluster, Cost, Question, Sample
+from .results import Result
+from .sampling import SAMPLERS, Sampled
+
+DEFAULT_MODEL, DEFAULT_NLI = "smollm2", "nli-minilm"
+
+ModelSource = str | Path | LanguageModel | Many[Any]
+NliSource = str | Path | NliModel | Many[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """What is being done: a stage (load, answer, scores, branches, clusters) and something to show for it."""
+
+    stage: str
+    text: str
+
+
+Watch = Callable[[Progress], None]
+
+
+def _ignore(_: Progress) -> None:
+    """Nobody is watching."""
+
+
+class Pipeline:
+    """Both models and the options. Use it for many questions."""
+
+    def __init__(
+        self,
+        model: ModelSource = DEFAULT_MODEL,
+        nli: NliSource = DEFAULT_NLI,
+        *,
+        method: str = "sdlg",
+        preset: str = "default",
+        device: str | None = None,
+        dtype: str | None = None,
+        watch: Watch = _ignore,
+        **options: object,
+    ) -> None:
+        self.method, self.preset = method, preset
+        self.options = options_from(preset, options)  # wrong options are told before models are loaded
+        self._sampler = pick("method", SAMPLERS, method)
+        self._watch = watch
+        watch(Progress("load", f"language model {model if isinstance(model, str) else ''}"))
+        self.model = load_model(model, device=device, dtype=dtype)
+        watch(Progress("load", f"NLI model {nli if isinstance(nli, str) else ''}"))
+        self.nli = load_nli(nli, device=device)
+        self._embedding_map = self._fit_map() if self.options.scoring.embeddings == "mapped" else None
+
+    def _fit_map(self) -> Any:
+        from .scoring.mapping import fit_embedding_map
+
+        return fit_embedding_map(self.model, self.nli)
+
+    def ask(self, question: str | Question, *, context: str | None = None) -> Result:
+        """Answer one question and say how sure the model is of what it means."""
+        asked = _checked(question, context)
+        sampled = self._sampler(asked, self.model, self.nli, self.options, self._embedding_map, self._report)
+        self._report("clusters", "")
+        pairs, started = self.nli.pairs_run, time.perf_counter()
+        clusters = cluster_answers(
+            [sequence.text for sequence in sampled.sequences],
+            lambda asked_pairs: self.nli.judge(asked.text, asked_pairs),
+            self.options.clustering,
+        )
+        spent = Cost(nli_pairs=self.nli.pairs_run - pairs, seconds={"clusters": time.perf_counter() - started})
+        return self._result(asked, sampled, clusters, sampled.cost + spent)
+
+    def ask_many(self, questions: Iterable[str | Question]) -> Iterator[Result]:
+        """One result after the other; what the prompts share is only read once."""
+        for question in questions:
+            yield self.ask(question)
+
+    def _report(self, stage: str, text: str) -> None:
+        self._watch(Progress(stage, text))
+
+    def _result(self, question: Question, sampled: Sampled, clusters: tuple[int, ...], cost: Cost) -> Result:
+        started = time.perf_counter()
+        draws = draws_of(sampled.sequences, sampled.substitutions, clusters)
+        weights = normalised_weights(draws, self.options.estimation.weighting)
+        samples = tuple(map(Sample, sampled.sequences, clusters, weights, sampled.substitutions))
+        shares = cluster_probabilities(draws, self.options.estimation)
+        members = [tuple(n for n, c in enumerate(clusters) if c == number) for number in range(len(shares))]
+        estimates = estimate_all(draws, self.options.estimation)
+        share_seen = coverage(draws)
+        answer = sampled.sequences[0]
+        tokens = tuple(answer.text[slice(*span)] for span in token_spans(answer.token_ids, self.model.text))
+        return Result(
+            question=question,
+            model=self.model.name,
+            nli=self.nli.name,
+            method=self.method,
+            preset=self.preset,
+            options=self.options,
+            tokens=tokens,
+            words=sampled.words,
+            samples=samples,
+            clusters=tuple(Cluster(number, share, members[number]) for number, share in enumerate(shares)),
+            estimates=estimates,
+            coverage=share_seen,
+            cost=cost + Cost(seconds={"estimates": time.perf_counter() - started}),
+            notes=sampled.notes,
+        )
+
+
+def _checked(question: str | Question, context: str | None) -> Question:
+    asked = question if isinstance(question, Question) else Question(question, context)
+    if not asked.text.strip():
+        raise BadQuestion("the question is empty; type one, for example: sdlg ask \"Who wrote Hamlet?\"")
+    return asked
+
+
+@lru_cache(maxsize=1)
+def _loaded(model: str, nli: str, device: str | None, dtype: str | None) -> tuple[LanguageModel, NliModel]:
+    return load_model(model, device=device, dtype=dtype), load_nli(nli, device=device)
+
+
+def ask(
+    question: str | Question,
+    *,
+    model: ModelSource = DEFAULT_MODEL,
+    nli: NliSource = DEFAULT_NLI,
+    samples: int = 10,
+    method: str = "sdlg",
+    preset: str = "default",
+    seed: int = 0,
+    context: str | None = None,
+    device: str | None = None,
+    dtype: str | None = None,
+    **options: object,
+) -> Result:
+    """Ask one question: `sdlg.ask("Who wrote Hamlet?")`. Models named as before stay loaded between calls.
+
+    `samples` counts all sequences, the initial answer included. Further options are those of `sdlg.Options`, by name.
+    """
+    asked = _checked(question, context)
+    options_from(preset, {"samples": samples, "seed": seed, **options})
+    pick("method", SAMPLERS, method)
+    if isinstance(model, str) and isinstance(nli, str):
+        model, nli = _loaded(model, nli, device, dtype)
+    pipeline = Pipeline(
+        model, nli, method=method, preset=preset, device=device, dtype=dtype, samples=samples, seed=seed, **options
+    )
+    return pipeline.ask(asked)

@@ -1,0 +1,118 @@
+"""The result of one question: what Python users hold, and its JSON form `sdlg.result/1` (docs/result-format.md).
+
+Everything that an independent program needs to recompute every estimate is in the JSON.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from .options import Options
+from .records import COUNTED, Cluster, Cost, Estimate, Question, Sample, Sequence, Substitution, Word
+
+FORMAT = "sdlg.result/1"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Result:
+    """The answer, its samples, their clusters, and the estimates made from them."""
+
+    question: Question
+    model: str
+    nli: str
+    method: str
+    preset: str
+    options: Options
+    tokens: tuple[str, ...]  # the answer's tokens as text
+    words: tuple[Word, ...]
+    samples: tuple[Sample, ...]
+    clusters: tuple[Cluster, ...]
+    estimates: Mapping[str, Estimate]
+    coverage: float
+    cost: Cost
+    notes: tuple[str, ...] = ()
+
+    @property
+    def answer(self) -> Sequence:
+        """The initial answer."""
+        return self.samples[0].sequence
+
+    @property
+    def semantic_entropy(self) -> float:
+        """The headline estimate, in nats."""
+        return self.estimates["semantic_entropy"].value
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON form as plain dicts and lists."""
+        return {
+            "format": FORMAT,
+            "question": self.question.text,
+            "context": self.question.context,
+            "model": self.model,
+            "nli": self.nli,
+            "method": self.method,
+            "preset": self.preset,
+            "seed": self.options.seed,
+            "options": asdict(self.options),
+            "answer": self._answer_dict(),
+            "samples": [_sample_dict(sample) for sample in self.samples],
+            "clusters": [{"id": c.id, "probability": c.probability, "members": list(c.members)} for c in self.clusters],
+            "estimates": {name: _estimate_dict(estimate) for name, estimate in self.estimates.items()},
+            "coverage": self.coverage,
+            "cost": {**{name: getattr(self.cost, name) for name in COUNTED}, "seconds": dict(self.cost.seconds)},
+            "notes": list(self.notes),
+        }
+
+    def _answer_dict(self) -> dict[str, Any]:
+        words = [{"text": w.text, "start": w.start, "end": w.end, "attribution": w.attribution} for w in self.words]
+        return {**_sequence_dict(self.answer), "tokens": list(self.tokens), "words": words}
+
+    def to_json(self, indent: int | None = None) -> str:
+        """One line by default. Characters stay themselves; lone surrogates are escaped."""
+        return json.dumps(self.to_dict(), ensure_ascii=False, indent=indent).encode("utf-8", "backslashreplace").decode()
+
+    def __repr__(self) -> str:
+        lines = [f"{self.answer.text!r}", f"  semantic entropy {self.semantic_entropy:.3f} nats, {len(self.clusters)} meanings"]
+        for cluster in self.clusters:
+            lines.append(f"  {cluster.probability:6.1%}  {self.samples[cluster.members[0]].text!r} ×{len(cluster.members)}")
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        from .views.notebook import notebook_view
+
+        return notebook_view(self)
+
+
+def _sequence_dict(sequence: Sequence) -> dict[str, Any]:
+    return {
+        "text": sequence.text,
+        "token_ids": list(sequence.token_ids),
+        "logprobs": list(sequence.logprobs),
+        "stop_reason": sequence.stop_reason,
+        "stop_logprob": sequence.stop_logprob,
+    }
+
+
+def _sample_dict(sample: Sample) -> dict[str, Any]:
+    return {
+        **_sequence_dict(sample.sequence),
+        "cluster": sample.cluster,
+        "weight": sample.weight,
+        "substitution": None if sample.substitution is None else _substitution_dict(sample.substitution),
+    }
+
+
+def _substitution_dict(substitution: Substitution) -> dict[str, Any]:
+    return asdict(substitution)
+
+
+def _estimate_dict(estimate: Estimate) -> dict[str, Any]:
+    return {
+        "value": estimate.value,
+        "unit": estimate.unit,
+        "higher_is_less_certain": estimate.higher_is_less_certain,
+        "options": dict(estimate.options),
+    }

@@ -1,0 +1,168 @@
+"""Semantically diverse language generation (Algorithm 1): branches that start where meaning can change.
+
+In: a question, both models, options. Out: the initial answer and its branches, with what they cost. All branches of a
+round are decoded together, sharing the prompt and the answer's beginning.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from ..errors import NotSupported
+from ..models.base import Continuation, LanguageModel
+from ..nli.base import NliModel
+from ..options import Options
+from ..records import Cost, Prompt, Question, Sequence, StopReason, Substitution, Word
+from ..scoring import EmbeddingMap, score_answer
+
+Report = Callable[[str, str], None]  # (stage, what is being shown)
+
+
+@dataclass(frozen=True, slots=True)
+class Sampled:
+    """Sequences, the initial answer first, each with the substitution it began with."""
+
+    sequences: tuple[Sequence, ...]
+    substitutions: tuple[Substitution | None, ...]
+    words: tuple[Word, ...]
+    cost: Cost
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class _Collected:
+    """Distinct sequences so far."""
+
+    sequences: list[Sequence]
+    substitutions: list[Substitution | None]
+    seen: set[tuple[tuple[int, ...], str]] = field(default_factory=set)
+
+    def add(self, sequence: Sequence, substitution: Substitution) -> None:
+        key = (sequence.token_ids, sequence.stop_reason)
+        if key not in self.seen:
+            self.seen.add(key)
+            self.sequences.append(sequence)
+            self.substitutions.append(substitution)
+
+
+def sample_sdlg(
+    question: Question,
+    model: LanguageModel,
+    nli: NliModel,
+    options: Options,
+    embedding_map: EmbeddingMap | None = None,
+    report: Report = lambda stage, text: None,
+) -> Sampled:
+    """The whole of Algorithm 1."""
+    _check(model, options)
+    prompt = model.prompt(question, options.prompt, sentence_end=options.decoding.stop_at == "sentence")
+    report("answer", "")
+    started = time.perf_counter()
+    answer, answer_cost = initial_answer(model, prompt, options, report)
+    answered = time.perf_counter()
+    report("scores", answer.text)
+    gradients = nli.gradients_run
+    scored = score_answer(question.text, answer, prompt.stop, model, nli, options.scoring, embedding_map)
+    ranked = time.perf_counter()
+    found = _Collected([answer], [None], {(answer.token_ids, answer.stop_reason)})
+    branch_cost = _branch(model, prompt, answer, scored.substitutions, found, options, report)
+    seconds = {"answer": answered - started, "scores": ranked - answered, "branches": time.perf_counter() - ranked}
+    cost = answer_cost + branch_cost + Cost(nli_gradients=nli.gradients_run - gradients, seconds=seconds)
+    notes = _notes(answer, len(found.sequences), len(scored.substitutions), options)
+    return Sampled(tuple(found.sequences), tuple(found.substitutions), scored.words, cost, notes)
+
+
+def _check(model: LanguageModel, options: Options) -> None:
+    """Everything the method needs, before any work is done."""
+    able = model.capabilities
+    wanted = {options.decoding.strategy, options.decoding.branch_strategy}
+    if missing := wanted - able.strategies:
+        raise NotSupported(f"{model.name} cannot decode by {', '.join(sorted(missing))}; it can: {', '.join(sorted(able.strategies))}")
+    if not able.continues_prefixes or able.alternatives == 0:
+        raise NotSupported(f"SDLG needs alternatives and continuations from given tokens, which {model.name} does not offer")
+
+
+def initial_answer(model: LanguageModel, prompt: Prompt, options: Options, report: Report) -> tuple[Sequence, Cost]:
+    """The answer that everything starts from, with the alternatives of every step."""
+    ids: list[int] = []
+
+    def watch(_: int, token: int) -> None:
+        ids.append(token)
+        report("answer", model.text(ids))
+
+    decoded = model.decode(
+        prompt, [()], options.decoding, seed=options.seed,
+        alternatives_above=options.scoring.min_probability, watch=watch,
+    )  # fmt: skip
+    return _sequence(model, (), (), decoded.continuations[0]), decoded.cost
+
+
+def _branch(
+    model: LanguageModel,
+    prompt: Prompt,
+    answer: Sequence,
+    ranked: tuple[Substitution, ...],
+    found: _Collected,
+    options: Options,
+    report: Report,
+) -> Cost:
+    """Draw substitutions in their order until there are enough distinct sequences or none are left."""
+    cost, drawn = Cost(), 0
+    while len(found.sequences) < options.samples and drawn < len(ranked):
+        report("branches", f"{len(found.sequences)}/{options.samples}")
+        now = ranked[drawn : drawn + options.samples - len(found.sequences)]
+        prefixes = [(*answer.token_ids[: s.position], s.token_id) for s in now if not s.ends_answer]
+        continuations: tuple[Continuation, ...] = ()
+        if prefixes:
+            decoded = model.decode(prompt, prefixes, options.decoding.for_branches(), seed=options.seed + drawn + 1)
+            continuations, round_cost = decoded.continuations, decoded.cost
+            cost = cost + _without_prompt(round_cost)
+        decoded_ones = iter(continuations)
+        for substitution in now:
+            grown = None if substitution.ends_answer else next(decoded_ones)
+            found.add(_branch_sequence(model, prompt, answer, substitution, grown), substitution)
+        drawn += len(now)
+    return cost
+
+
+def _without_prompt(cost: Cost) -> Cost:
+    """The prompt was counted with the answer."""
+    return Cost(generated_tokens=cost.generated_tokens, forward_tokens=cost.forward_tokens, decode_steps=cost.decode_steps)
+
+
+def _branch_sequence(
+    model: LanguageModel, prompt: Prompt, answer: Sequence, substitution: Substitution, grown: Continuation | None
+) -> Sequence:
+    at = substitution.position
+    if grown is None:  # the replacement ends the answer: its beginning is all there is
+        ids, logprobs = answer.token_ids[:at], answer.logprobs[:at]
+        reason: StopReason = "eos" if substitution.token_id in prompt.stop.token_ids else "stop_string"
+        return Sequence(model.text(ids).strip(), ids, logprobs, reason, substitution.logprob)
+    prefix = (*answer.token_ids[:at], substitution.token_id)
+    return _sequence(model, prefix, (*answer.logprobs[:at], substitution.logprob), grown)
+
+
+def _sequence(
+    model: LanguageModel, prefix: tuple[int, ...], prefix_logprobs: tuple[float, ...], grown: Continuation
+) -> Sequence:
+    """Prefix and continuation as one sequence. A stop string that began in the prefix takes its tokens with it."""
+    kept = len(prefix) - grown.dropped
+    ids = (*prefix[:kept], *grown.token_ids)
+    stop_logprob = None if grown.stop_logprob is None else grown.stop_logprob + sum(prefix_logprobs[kept:])
+    logprobs = (*prefix_logprobs[:kept], *grown.logprobs)
+    return Sequence(model.text(ids).strip(), ids, logprobs, grown.stop_reason, stop_logprob, grown.alternatives)
+
+
+def _notes(answer: Sequence, found: int, candidates: int, options: Options) -> tuple[str, ...]:
+    notes = []
+    if answer.stop_reason == "length":
+        notes.append(f"the answer was cut at {options.decoding.max_tokens} tokens; raise --max-tokens to see all of it")
+    if found < options.samples:
+        floor = options.scoring.min_probability
+        notes.append(
+            f"{found} of {options.samples} sequences: only {candidates} alternatives are likelier than {floor:g}; "
+            "lower --min-probability to explore more"
+        )
+    return tuple(notes)

@@ -1,0 +1,130 @@
+"""Token scores: which substitutions would change the meaning most and are still likely.
+
+In: the question and the initial answer with its alternatives. Out: ranked `Substitution`s and the answer's words with
+their attribution. One NLI forward and backward pass; everything else is arithmetic.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from collections.abc import Sequence as Many
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..alignment import overlapping, word_spans
+from ..models.base import LanguageModel
+from ..nli.base import NliModel, Sensitivity
+from ..options import Scoring
+from ..records import Sequence, StopRule, Substitution, Word
+from .candidates import Candidate, Place, find_candidates, find_places
+from .scores import ATTRIBUTIONS, SIMILARITIES, combined_rank, ranked_order, word_attribution
+
+__all__ = ["ScoredAnswer", "score_answer"]
+
+Array = NDArray[np.float64]
+EmbeddingMap = Callable[[Many[int]], Array]
+
+
+@dataclass(frozen=True, slots=True)
+class ScoredAnswer:
+    """The ranking, best first, and the words for the reader."""
+
+    substitutions: tuple[Substitution, ...]
+    words: tuple[Word, ...]
+
+
+def score_answer(
+    question: str,
+    answer: Sequence,
+    stop: StopRule,
+    model: LanguageModel,
+    nli: NliModel,
+    options: Scoring,
+    embedding_map: EmbeddingMap | None = None,
+) -> ScoredAnswer:
+    """Algorithm 2. `embedding_map` replaces the NLI model's own embeddings of tokens (`mapping.fit_embedding_map`)."""
+    places = find_places(model, answer, options)
+    candidates = find_candidates(model, answer, places, stop, options)
+    if not answer.text:  # nothing to differentiate: ranked by importance alone
+        return ScoredAnswer(_ranked(candidates, np.zeros((len(candidates), 2)), places, answer, options), ())
+    sensitivity = nli.sensitivity(question, answer.text)
+    gradients = sensitivity.gradients(options.gradient_side)
+    spans = word_spans(answer.text)
+    words = tuple(_word(answer.text, span, sensitivity, gradients) for span in spans)
+    scores = np.zeros((len(candidates), 2))
+    for place in places:
+        mine = [k for k, candidate in enumerate(candidates) if candidate.position == place.position]
+        scored = _score_place(answer, place, [candidates[k] for k in mine], sensitivity, gradients, nli, options, embedding_map)
+        scores[mine] = scored
+    one_word = len(spans) == 1 and options.one_word == "importance"
+    weighted = replace(options, attribution_weight=0.0, substitution_weight=0.0, importance_weight=1.0) if one_word else options
+    return ScoredAnswer(_ranked(candidates, scores, places, answer, weighted), words)
+
+
+def _word(text: str, span: tuple[int, int], sensitivity: Sensitivity, gradients: Array) -> Word:
+    pieces = overlapping(span, sensitivity.spans)
+    attribution = word_attribution(sensitivity.embeddings[pieces], gradients[pieces])
+    return Word(text[slice(*span)], *span, attribution)
+
+
+def _score_place(
+    answer: Sequence,
+    place: Place,
+    candidates: list[Candidate],
+    sensitivity: Sensitivity,
+    gradients: Array,
+    nli: NliModel,
+    options: Scoring,
+    embedding_map: EmbeddingMap | None,
+) -> Array:
+    """Attribution and substitution of each candidate at one place: (candidates, 2)."""
+    unit = place.word if options.attribution_unit == "word" else place.span
+    of_unit, of_token = overlapping(unit, sensitivity.spans), overlapping(place.span, sensitivity.spans)
+    attribution = ATTRIBUTIONS[options.attribution_unit](sensitivity.embeddings[of_unit], gradients[of_unit])
+    scores = np.column_stack([np.full(len(candidates), attribution), np.zeros(len(candidates))])
+    spelled = [k for k, candidate in enumerate(candidates) if not candidate.ends_answer]
+    if not of_token or not spelled:
+        return scores
+    if embedding_map is None:
+        original = sensitivity.embeddings[of_token].mean(axis=0)
+        before = _last_word(answer.text[: place.span[0]])
+        replacements = nli.embed([(before, candidates[k].surface.strip()) for k in spelled])
+    else:
+        original = embedding_map([answer.token_ids[place.position]])[0]
+        replacements = embedding_map([candidates[k].token_id for k in spelled])
+    gradient = gradients[of_token].mean(axis=0)
+    scores[spelled, 1] = SIMILARITIES[options.similarity](original, replacements, gradient)
+    scores[spelled, 1] *= np.any(replacements != 0, axis=1)  # half a character has no embedding, hence no score
+    return scores
+
+
+def _last_word(text: str) -> str:
+    """The end of a text, from its last word on: all the context that a tokenizer looks at."""
+    words = text.split()
+    return text[text.rindex(words[-1]) :] if words else text
+
+
+def _ranked(
+    candidates: list[Candidate], scores: Array, places: list[Place], answer: Sequence, options: Scoring
+) -> tuple[Substitution, ...]:
+    importance = np.array([candidate.mass for candidate in candidates])
+    rank = combined_rank((scores[:, 0], scores[:, 1], importance), options.weights, options.ranking)
+    order = ranked_order(rank, importance, [c.position for c in candidates], [c.token_id for c in candidates])
+    originals = {place.position: answer.text[slice(*place.span)] for place in places}
+    return tuple(
+        Substitution(
+            position=candidates[k].position,
+            original=originals[candidates[k].position],
+            replacement=candidates[k].surface.strip(),
+            token_id=candidates[k].token_id,
+            logprob=candidates[k].logprob,
+            attribution=float(scores[k, 0]),
+            substitution=float(scores[k, 1]),
+            importance=candidates[k].mass,
+            ends_answer=candidates[k].ends_answer,
+            rank=place + 1,
+        )
+        for place, k in enumerate(order)
+    )

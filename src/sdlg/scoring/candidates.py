@@ -1,0 +1,106 @@
+"""Candidate substitutions: which tokens could stand in the answer instead (method.md §3).
+
+In: the initial answer with the alternatives of every step. Out: candidates, one per position and distinct word.
+"""
+
+from __future__ import annotations
+
+import math
+import unicodedata
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from ..alignment import Span, is_complete, starts_unit, surface_in_context, token_spans, visible_start, word_at, word_spans
+from ..models.base import LanguageModel
+from ..models.stopping import find_stop
+from ..options import Scoring
+from ..records import Alternative, Sequence, StopRule
+
+_END = "\0end of the answer"
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A token that could replace the answer's token at `position`."""
+
+    position: int
+    token_id: int
+    surface: str  # as the reader would see it, with its leading space
+    logprob: float
+    mass: float  # its probability and that of the candidates merged into it
+    ends_answer: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A position at which the answer may change: its token's span, and its word's."""
+
+    position: int
+    span: Span
+    word: Span
+
+
+def normalised(surface: str) -> str:
+    """The form by which two spellings count as the same word."""
+    return unicodedata.normalize("NFKC", surface).strip().casefold()
+
+
+def find_places(model: LanguageModel, answer: Sequence, options: Scoring) -> list[Place]:
+    """Word beginnings, decided on the text, or all tokens that show something. An empty answer has one place."""
+    if not answer.text:
+        return [Place(0, (0, 0), (0, 0))] if answer.alternatives else []
+    words = word_spans(answer.text)
+    places = []
+    for position, span in enumerate(token_spans(answer.token_ids, model.text)):
+        at = visible_start(answer.text, span)
+        if at is None or (options.positions == "word_starts" and not starts_unit(answer.text, at)):
+            continue
+        shown = (at, span[1])
+        if places and places[-1].span == shown:  # a later byte of the same character
+            continue
+        word = word_at(words, at)
+        places.append(Place(position, shown, words[word] if word is not None else shown))
+    return places
+
+
+def find_candidates(
+    model: LanguageModel, answer: Sequence, places: list[Place], stop: StopRule, options: Scoring
+) -> list[Candidate]:
+    """All candidates of all places, merged where they spell the same word."""
+    return [found for place in places for found in _at(model, answer, place, stop, options)]
+
+
+def _at(model: LanguageModel, answer: Sequence, place: Place, stop: StopRule, options: Scoring) -> list[Candidate]:
+    taken = {normalised(answer.text[slice(*span)]) for span in (place.span, place.word)} if answer.text else set()
+    merged: dict[object, Candidate] = {}
+    for candidate in _unmerged(model, answer, place.position, stop, options.min_probability):
+        word = _END if candidate.ends_answer else normalised(candidate.surface)
+        if word in taken or (not word and is_complete(candidate.surface)):
+            continue
+        whole = candidate.ends_answer or (options.merging == "same_word" and is_complete(candidate.surface))
+        key: object = word if whole else candidate.token_id
+        first = merged.setdefault(key, candidate)
+        if first is not candidate:  # alternatives come likeliest first, so the first one represents the others
+            merged[key] = replace(first, mass=first.mass + candidate.mass)
+    return list(merged.values())
+
+
+def _unmerged(
+    model: LanguageModel, answer: Sequence, position: int, stop: StopRule, min_probability: float
+) -> Iterator[Candidate]:
+    before = answer.token_ids[:position]
+    original = answer.token_ids[position] if position < len(answer.token_ids) else None
+    for alternative in _alternatives(answer, position):
+        token, probability = alternative.token_id, math.exp(alternative.logprob)
+        if token == original or probability <= min_probability:
+            continue
+        if find_stop(stop, (*before, token), model.text):
+            if position > 0:
+                yield Candidate(position, token, "", alternative.logprob, probability, ends_answer=True)
+        elif not model.is_special(token):
+            surface = surface_in_context(before, token, model.text)
+            yield Candidate(position, token, surface, alternative.logprob, probability)
+
+
+def _alternatives(answer: Sequence, position: int) -> tuple[Alternative, ...]:
+    return answer.alternatives[position] if position < len(answer.alternatives) else ()

@@ -1,0 +1,1 @@
+"""Results for people to look at: in a terminal, in a notebook."""
