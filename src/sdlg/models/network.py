@@ -58,6 +58,7 @@ class Network:
         accepted = inspect.signature(model.forward).parameters
         self.takes_positions = "position_ids" in accepted
         self._takes_keep = "logits_to_keep" in accepted
+        self._cache_name = "past_key_values" if "past_key_values" in accepted else "cache_params"  # Mamba's word for it
         self._config = model.config.get_text_config()
         self._additive_masks = getattr(self._config, "_attn_implementation", "sdpa") == "eager"
         self.forward_tokens = 0
@@ -115,5 +116,5 @@ class Network:
         if mask is not None:
             extra["attention_mask"] = mask.to(self.device) if isinstance(mask, Tensor) else mask
         with torch.inference_mode():
-            logits = self.model(ids.to(self.device), past_key_values=cache, use_cache=True, **extra).logits
+            logits = self.model(ids.to(self.device), use_cache=True, **{self._cache_name: cache}, **extra).logits
         return (logits[:, -1:] if keep_last else logits).float()

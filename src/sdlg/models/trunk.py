@@ -49,8 +49,12 @@ class Trunk:
 
     def extend(self, tokens: Many[int]) -> Tensor:
         """Run more tokens; the logits after the last, (1, V)."""
-        logits = self.network.chain(self.cache, tokens, len(self.ids))
-        self.ids.extend(tokens)
+        # Models with a state go on from it one token at a time; given several, some of them forget it.
+        at_once = 1 if self.ids and any(self.cache.is_linear) else len(tokens)
+        for first in range(0, len(tokens), at_once):
+            some = tokens[first : first + at_once]
+            logits = self.network.chain(self.cache, some, len(self.ids))
+            self.ids.extend(some)
         return logits
 
     def fork(self, length: int) -> Trunk:

@@ -1,0 +1,257 @@
+"""The command line: parse, call, print. Flags derive from the options' dataclasses, so a default lives once."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence as Many
+from dataclasses import asdict, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from . import __version__
+from .errors import BadOption, BadQuestion, RunError, SdlgError
+from .options import GROUPS, PRESETS, Options, option_groups, options_from
+
+if TYPE_CHECKING:
+    from .batch import Asked
+    from .pipeline import Pipeline, Progress
+
+_EXAMPLES = """examples:
+  sdlg ask "Who wrote Hamlet?"
+  sdlg ask "Who is she?" --context @story.txt --samples 5
+  sdlg ask "Who wrote Hamlet?" --json | jq .estimates.semantic_entropy.value
+  sdlg ask --file questions.txt --out results.jsonl      # one JSON result per line; start again to resume
+  cat questions.jsonl | sdlg ask > results.jsonl
+  sdlg ask "Why is the sky blue?" --model HuggingFaceTB/SmolLM2-360M-Instruct --nli microsoft/deberta-large-mnli
+"""
+
+
+def main(arguments: Many[str] | None = None) -> int:
+    """Run a command; the exit code: 0 fine, 1 the run failed, 2 it was asked wrongly."""
+    try:
+        parsed = _parser().parse_args(arguments)
+        return int(parsed.run(parsed))
+    except SdlgError as error:
+        return _failed(error, error.exit_code)
+    except KeyboardInterrupt:
+        print("sdlg: stopped", file=sys.stderr)
+        return 130
+    except BrokenPipeError:  # the reader has gone; keep the interpreter from complaining at exit
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
+    except Exception as error:
+        return _failed(error, 1)
+
+
+def _failed(error: Exception, code: int) -> int:
+    if "--debug" in sys.argv:
+        raise error
+    ours = isinstance(error, SdlgError)
+    message = str(error) if ours else f"{type(error).__name__}: {error} (add --debug for the traceback)"
+    print(f"sdlg: {message}", file=sys.stderr)
+    return code
+
+
+# -- parsing ----------------------------------------------------------------------------------------------------
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="sdlg", description="How sure is a language model of what it means?")
+    parser.add_argument("--version", action="version", version=f"sdlg {__version__}")
+    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+    _add_ask(commands)
+    schema = commands.add_parser("schema", help="print the JSON schema of a result")
+    schema.set_defaults(run=_schema)
+    return parser
+
+
+def _add_ask(commands: Any) -> None:
+    ask = commands.add_parser(
+        "ask", help="answer questions and say how sure the model is of what it means",
+        description="Answer a question, explore the likely answers with other meanings, and measure the semantic entropy.",
+        epilog=_EXAMPLES, formatter_class=argparse.RawDescriptionHelpFormatter,
+    )  # fmt: skip
+    ask.set_defaults(run=_ask)
+    ask.add_argument("question", nargs="?", metavar="QUESTION", help="left out: read questions from a pipe, one a line")
+    ask.add_argument("--file", metavar="FILE", help="questions, one a line: text, or JSON with question and context")
+    ask.add_argument("--out", metavar="FILE", help="write JSON lines here; started again, it goes on where it stopped")
+    ask.add_argument("--context", metavar="TEXT|@FILE", help="a text to read before the question")
+    ask.add_argument("--json", action="store_true", help="print the result as one line of JSON")
+    ask.add_argument("--no-color", action="store_true", help="no colours (also: NO_COLOR, or a pipe)")
+    ask.add_argument("--debug", action="store_true", help="show tracebacks")
+    models = ask.add_argument_group("models")
+    models.add_argument("--model", default="smollm2", help="hub name, folder, .gguf file (default: the embedded smollm2)")
+    models.add_argument("--nli", default="nli-minilm", help="hub name or folder (default: the embedded nli-minilm)")
+    models.add_argument("--device", help="cpu, cuda, cuda:1, mps (default: the best there is)")
+    models.add_argument("--dtype", help="float32, bfloat16, … (default: float32 on a CPU, else the model's own)")
+    models.add_argument("--method", default="sdlg", help="how sequences are sampled (default: sdlg)")
+    models.add_argument("--preset", default="default", help=f"where options start: {', '.join(PRESETS)}")
+    _add_options(ask.add_argument_group("sampling"), Options)
+    for name, kind in GROUPS.items():
+        _add_options(ask.add_argument_group(name), kind)
+
+
+def _add_options(group: Any, kind: type) -> None:
+    for option in fields(kind):
+        if option.name in GROUPS:
+            continue
+        sort = type(option.default)
+        text = f"{option.metadata['help']} ({_defaults(option.name)})"
+        choices = option.metadata.get("choices")
+        shown = "{" + ",".join(choices) + "}" if choices else {int: "N", float: "X"}[sort]
+        group.add_argument(f"--{option.name.replace('_', '-')}", type=sort, metavar=shown, help=text.replace("%", "%%"))
+
+
+def _defaults(name: str) -> str:
+    """An option's default, per preset where they differ."""
+    group = option_groups()[name]
+    values = {preset: getattr(getattr(o, group) if group else o, name) for preset, o in PRESETS.items()}
+    shown = {preset: f"{value:.3g}" if isinstance(value, float) else str(value) for preset, value in values.items()}
+    if len(set(shown.values())) == 1:
+        return f"default: {shown['default']}"
+    return "; ".join(f"{preset}: {value}" for preset, value in shown.items())
+
+
+# -- sdlg ask ---------------------------------------------------------------------------------------------------
+
+
+def _ask(parsed: argparse.Namespace) -> int:
+    changes = {name: getattr(parsed, name) for name in option_groups() if getattr(parsed, name) is not None}
+    options_from(parsed.preset, changes)  # a wrong option is told before anything is loaded
+    context = _context(parsed.context)
+    if parsed.question is not None and not parsed.question.strip():
+        raise BadQuestion('the question is empty; type one, for example: sdlg ask "Who wrote Hamlet?"')
+    if parsed.question is not None and parsed.file:
+        raise BadOption("give a question or --file, not both")
+    if parsed.question is not None and not parsed.out:
+        return _ask_one(parsed, changes, context)
+    return _ask_many(parsed, changes, context)
+
+
+def _context(value: str | None) -> str | None:
+    if value is None or not value.startswith("@"):
+        return value
+    return _read(Path(value[1:]))
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadOption(f"cannot read {path}: {error}") from error
+
+
+def _pipeline(parsed: argparse.Namespace, changes: dict[str, object], watch: Any) -> Pipeline:
+    os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
+    os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
+    from .pipeline import Pipeline
+
+    return Pipeline(
+        parsed.model, parsed.nli, method=parsed.method, preset=parsed.preset,
+        device=parsed.device, dtype=parsed.dtype, watch=watch, **changes,
+    )  # fmt: skip
+
+
+def _ask_one(parsed: argparse.Namespace, changes: dict[str, object], context: str | None) -> int:
+    from rich.console import Console
+
+    from .views.progress import progress_line
+    from .views.terminal import print_result
+
+    with progress_line() as watch:
+        result = _pipeline(parsed, changes, watch).ask(parsed.question, context=context)
+    if parsed.json:
+        _write(sys.stdout, result.to_json())
+    else:
+        print_result(Console(no_color=parsed.no_color or None, highlight=False), result)
+    return 0
+
+
+def _ask_many(parsed: argparse.Namespace, changes: dict[str, object], context: str | None) -> int:
+    """Questions from a file, a pipe, or the one that was typed, to JSON lines. 1 if any could not be answered."""
+    from .batch import finished_lines
+    from .views.progress import progress_line
+
+    asked = _questions(parsed, context)
+    options = options_from(parsed.preset, changes)
+    done = 0
+    if parsed.out:
+        same = {"model": parsed.model, "nli": parsed.nli, "method": parsed.method, "options": asdict(options)}
+        done = finished_lines(Path(parsed.out), same)
+        if done:
+            print(f"sdlg: {parsed.out} holds {done} of {len(asked)} results; going on", file=sys.stderr)
+    if done >= len(asked):
+        return 0
+    failed = 0
+    with progress_line() as watch, _output(parsed.out) as output:
+        pipeline = _pipeline(parsed, changes, watch)
+        for number, one in enumerate(asked[done:], start=done + 1):
+            watch.title = f"{number}/{len(asked)} "
+            line, fine = _answer_line(pipeline, one)
+            _write(output, line)
+            failed += not fine
+    if failed:
+        print(f"sdlg: {failed} of {len(asked) - done} questions could not be answered; see their error lines", file=sys.stderr)
+    return 1 if failed else 0
+
+
+def _questions(parsed: argparse.Namespace, context: str | None) -> list[Asked]:
+    from .batch import read_questions
+
+    if parsed.question is not None:
+        lines = [parsed.question.replace("\n", " ")]
+    elif parsed.file:
+        lines = _read(Path(parsed.file)).splitlines()
+    elif sys.stdin is None or sys.stdin.isatty():
+        raise BadQuestion('no question; type one, for example: sdlg ask "Who wrote Hamlet?" (or --file, or a pipe)')
+    else:
+        lines = sys.stdin.buffer.read().decode("utf-8-sig", "replace").splitlines()
+    asked = list(read_questions(lines, context))
+    if not asked:
+        raise BadQuestion(f"there is no question in {parsed.file or 'the input'}; put one on each line")
+    return asked
+
+
+def _answer_line(pipeline: Pipeline, asked: Asked) -> tuple[str, bool]:
+    from .batch import error_line
+
+    if asked.question is None:
+        return error_line(asked, asked.error), False
+    try:
+        return pipeline.ask(asked.question).to_json(), True
+    except SdlgError as error:
+        return error_line(asked, str(error)), False
+
+
+def _output(path: str | None) -> Any:
+    from contextlib import nullcontext
+
+    if path is None:
+        return nullcontext(sys.stdout)
+    try:
+        return open(path, "a", encoding="utf-8")  # noqa: SIM115 (the caller's with-block closes it)
+    except OSError as error:
+        raise BadOption(f"cannot write {path}: {error}") from error
+
+
+def _write(output: Any, line: str) -> None:
+    try:
+        output.write(line + "\n")
+        output.flush()
+    except UnicodeEncodeError:  # a terminal or pipe that is not UTF-8: JSON can say it in ASCII
+        output.write(line.encode("ascii", "backslashreplace").decode() + "\n")
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise RunError(f"cannot write the result: {error}. Free some space and start again with --out to go on") from error
+
+
+def _schema(_: argparse.Namespace) -> int:
+    print(Path(__file__).with_name("result.schema.json").read_text(encoding="utf-8"), end="")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,50 @@
+"""A line on standard error that says what is being done, where there is a terminal to show it."""
+
+from __future__ import annotations
+
+import sys
+from types import TracebackType
+from typing import Any
+
+from rich.console import Console
+from rich.text import Text
+
+from ..pipeline import Progress
+from .terminal import visible
+
+_SAYS = {
+    "load": "loading the",
+    "answer": "answering:",
+    "scores": "scoring the words of:",
+    "branches": "growing alternatives:",
+    "clusters": "comparing meanings",
+}
+
+
+class ProgressLine:
+    """Call it with a `Progress`; use it as a context manager."""
+
+    def __init__(self) -> None:
+        self.title = ""
+        self._console = Console(file=sys.stderr)
+        self._status: Any = self._console.status("starting") if self._console.is_terminal else None
+
+    def __call__(self, progress: Progress) -> None:
+        if self._status is not None:
+            shown = Text(f"{self.title}{_SAYS[progress.stage]} ")
+            shown.append(visible(progress.text[-60:].replace("\n", " ")), "dim")
+            self._status.update(shown)
+
+    def __enter__(self) -> ProgressLine:
+        if self._status is not None:
+            self._status.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if self._status is not None:
+            self._status.stop()
+
+
+def progress_line() -> ProgressLine:
+    """A new line."""
+    return ProgressLine()

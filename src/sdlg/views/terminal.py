@@ -1,0 +1,109 @@
+"""A result in the terminal: the answer with its words coloured, the meanings with mass bars, the alternatives, the cost.
+
+Colour only where there is a terminal to show it (rich decides). Control characters in model text are made visible, so
+no answer can play tricks with the terminal.
+"""
+
+from __future__ import annotations
+
+from rich.console import Console, Group, RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from ..results import Result
+from ..records import Sample
+from .reading import cluster_colours, reading, word_shades
+
+_SHADES = ("default", "#b58900", "#cb8a16", "#dc6b16", "bold #dc322f")
+_BAR = 20
+_PICTURES = {code: 0x2400 + code for code in range(32) if code not in (9, 10)} | {127: 0x2421}
+_PICTURES |= dict.fromkeys([*range(0x80, 0xA0), *range(0x202A, 0x202F), *range(0x2066, 0x206A)], 0xFFFD)
+
+
+def visible(text: str) -> str:
+    """The text with control and direction-changing characters made visible."""
+    return text.translate(_PICTURES)
+
+
+def print_result(console: Console, result: Result) -> None:
+    """The whole view."""
+    console.print(terminal_view(result))
+
+
+def terminal_view(result: Result) -> Group:
+    """All parts, one under the other."""
+    entropy = Text.assemble(("semantic entropy ", "bold"), (f"{result.semantic_entropy:.2f} nats", "bold"), f" — {reading(result)}")
+    parts: list[RenderableType] = [_indented(_answer(result)), Text(), entropy, _indented(_meanings(result))]
+    if len(result.samples) > 1:
+        parts += [Text("alternatives", "bold"), _indented(_alternatives(result))]
+    parts += [Text(f"note: {note}", "yellow") for note in result.notes]
+    return Group(*parts, _cost(result))
+
+
+def _indented(part: RenderableType) -> Padding:
+    return Padding(part, (0, 0, 0, 2))
+
+
+def _answer(result: Result) -> Text:
+    shown, at, text = Text(), 0, result.answer.text
+    if not text:
+        return Text("(an empty answer)", "italic")
+    for word, shade in zip(result.words, word_shades(result), strict=True):
+        shown.append(visible(text[at : word.start]))
+        shown.append(visible(word.text), _SHADES[min(int(shade * len(_SHADES)), len(_SHADES) - 1)])
+        at = word.end
+    return shown.append(visible(text[at:]))
+
+
+def _meanings(result: Result) -> Table:
+    table = Table.grid(padding=(0, 1))
+    for cluster in sorted(result.clusters, key=lambda cluster: -cluster.probability):
+        bar = Text("█" * max(1, round(_BAR * cluster.probability)), cluster_colours(cluster.id))
+        first = visible(result.samples[cluster.members[0]].text) or "(empty)"
+        count = f"×{len(cluster.members)}" if len(cluster.members) > 1 else ""
+        table.add_row(Text(f"{_percent(cluster.probability)}", justify="right"), bar, Text(first), Text(count, "dim"))
+    return table
+
+
+def _alternatives(result: Result) -> Table:
+    table = Table.grid(padding=(0, 1))
+    for sample in result.samples[1:]:
+        change = sample.substitution
+        if change is None:
+            continue
+        mark = Text("●", cluster_colours(sample.cluster))
+        table.add_row(mark, Text(_percent(change.importance), justify="right"), _branch_text(result, sample))
+    return table
+
+
+def _branch_text(result: Result, sample: Sample) -> Text:
+    """The branch with the changed word marked."""
+    change = sample.substitution
+    assert change is not None
+    shown = Text(visible(sample.text) or "(empty)")
+    if change.ends_answer:
+        return shown.append(" ⏹", "bold reverse")
+    start = min(_offset(result, change.position), len(sample.text))
+    start += len(sample.text[start:]) - len(sample.text[start:].lstrip())
+    shown.stylize("bold underline", start, start + len(change.replacement))
+    return shown
+
+
+def _offset(result: Result, position: int) -> int:
+    """Where the answer's token at `position` begins."""
+    return sum(len(token) for token in result.tokens[:position])
+
+
+def _percent(share: float) -> str:
+    return f"{share:.1%}" if share >= 0.001 else "<0.1%"
+
+
+def _cost(result: Result) -> Text:
+    cost = result.cost
+    seconds = sum(cost.seconds.values())
+    return Text(
+        f"{result.coverage:.1%} of all probability looked at · {len(result.samples)} sequences · "
+        f"{cost.forward_tokens} tokens in {cost.decode_steps} steps · {cost.nli_pairs} NLI pairs · {seconds:.1f} s",
+        "dim",
+    )

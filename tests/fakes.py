@@ -1,0 +1,73 @@
+"""Models without weights: an NLI model that is told what texts mean, and pipelines made from it and a script."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+
+from sdlg import Pipeline, ScriptedModel
+from sdlg.nli.base import SAME_TEXT, Sensitivity, Verdict
+
+WIDTH = 4
+CONTRADICTION, NEUTRAL, ENTAILMENT = Verdict(0.8, 0.1, 0.1), Verdict(0.1, 0.8, 0.1), Verdict(0.1, 0.1, 0.8)
+
+Judge = Callable[[str, str], Verdict]
+Script = Mapping[str, Mapping[str, float]]
+
+# "Paris" in other words is the same meaning, "Lyon" is another one; all branches are short and end by themselves.
+CAPITAL: Script = {
+    "": {"It": 0.6, "Paris": 0.3, "Lyon": 0.1},
+    "It": {" is": 0.9, " was": 0.1},
+    "It is": {" Paris": 0.55, " Lyon": 0.25, " Nice": 0.15, " paris": 0.05},
+    "It was": {" Paris": 1.0},
+    "It is Paris": {"<end>": 0.7, ".": 0.3},
+}
+MEANINGS = {
+    text: text.split()[-1].strip(".").lower() for text in ("It is Paris", "It is Paris.", "It was Paris", "Paris")
+}
+
+
+class FakeNli:
+    """Judges by a function of two texts, or by what they mean: the same entails, another contradicts.
+
+    A text that no mapping mentions means itself.
+    """
+
+    def __init__(self, judged: Judge | Mapping[str, str] | None = None, *, name: str = "fake-nli") -> None:
+        self.name = name
+        self.pairs_run = 0
+        self.gradients_run = 0
+        self._judge = judged if callable(judged) else _by_meaning(judged or {})
+
+    def judge(self, question: str, pairs: Sequence[tuple[str, str]]) -> list[Verdict]:
+        self.pairs_run += sum(first != second for first, second in pairs)
+        return [SAME_TEXT if first == second else self._judge(first, second) for first, second in pairs]
+
+    def sensitivity(self, question: str, answer: str) -> Sensitivity:
+        self.gradients_run += 1
+        words = list(re.finditer(r"\S+", answer))
+        rows = [[_numbers(f"{part} {word.group()}") for word in words] for part in ("z", "premise", "hypothesis")]
+        return Sensitivity(tuple(word.span() for word in words), *(np.array(row).reshape(-1, WIDTH) for row in rows))
+
+    def embed(self, texts: Sequence[tuple[str, str]]) -> np.ndarray:
+        return np.array([_numbers(f"z {surface}") if surface else np.zeros(WIDTH) for _, surface in texts])
+
+
+def _by_meaning(meanings: Mapping[str, str]) -> Judge:
+    return lambda first, second: (
+        ENTAILMENT if meanings.get(first, first) == meanings.get(second, second) else CONTRADICTION
+    )
+
+
+def _numbers(text: str) -> np.ndarray:
+    """WIDTH numbers in [−0.5, 0.5), the same on every machine and in every run."""
+    digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
+    return np.frombuffer(digest[:WIDTH], dtype=np.uint8) / 256 - 0.5
+
+
+def fake_pipeline(script: Script = CAPITAL, judged: Judge | Mapping[str, str] | None = None, **options) -> Pipeline:
+    """A pipeline that needs no weights: a scripted language model and a fake NLI model."""
+    return Pipeline(ScriptedModel(script), FakeNli(MEANINGS if judged is None else judged), **options)

@@ -1,0 +1,138 @@
+"""Every layout decodes what decoding from scratch decodes, token for token."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from conftest import tiny_lm, tiny_model
+from reference import decode_from_scratch, next_logprobs
+
+from sdlg.models.network import Network
+from sdlg.models.trunk import Rows, Separate, Tree, Trunk, choose_layout
+from sdlg.options import Decoding
+from sdlg.records import Prompt, StopRule
+
+FAMILIES = ("llama", "opt", "gpt2", "qwen2", "qwen3", "gemma3", "mistral", "bloom", "mamba")
+EXPECTED_LAYOUT = {"bloom": "rows", "mamba": "separate"}  # no position ids; no keys and values
+ALLOWED = [(f, "tree") for f in FAMILIES if f not in EXPECTED_LAYOUT]
+ALLOWED += [(f, "rows") for f in FAMILIES if f not in ("gemma3", "mistral", "mamba")]
+ALLOWED += [(f, "separate") for f in FAMILIES]
+
+PROMPT = Prompt((5, 9, 17, 33, 21, 40, 8, 60, 11, 72), StopRule(frozenset({2})))
+GREEDY = Decoding(max_tokens=14)
+
+
+def branch_prefixes(answer):
+    """Branches everywhere, one and several tokens long, one twice."""
+    return [(50,), (*answer[:1], 61), (*answer[:3], 70), (*answer[:6], 71), (*answer[:3], 70), (30, 31, 32), (*answer[:2], 7, 6)]
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_layout_is_detected_on_the_model_itself(family):
+    assert choose_layout(Network(tiny_model(family))) == EXPECTED_LAYOUT.get(family, "tree")
+
+
+@pytest.mark.parametrize(("family", "layout"), ALLOWED)
+def test_branches_equal_decoding_from_scratch(family, layout):
+    lm = tiny_lm(family, layout)
+    first = lm.decode(PROMPT, [()], GREEDY).continuations[0]
+    assert_same(lm, (), first)
+    prefixes = branch_prefixes(first.token_ids)
+    for prefix, branch in zip(prefixes, lm.decode(PROMPT, prefixes, GREEDY).continuations, strict=True):
+        assert_same(lm, prefix, branch)
+    # The trunk is unharmed: asking again gives the same.
+    assert lm.decode(PROMPT, [()], GREEDY).continuations[0].token_ids == first.token_ids
+
+
+def assert_same(lm, prefix, continuation):
+    ids, logprobs = decode_from_scratch(lm, PROMPT, prefix, GREEDY.max_tokens)
+    ended = ids[-1] == 2
+    assert continuation.token_ids == tuple(ids[:-1] if ended else ids)
+    found = [*continuation.logprobs, *([continuation.stop_logprob] if ended else [])]
+    assert found == pytest.approx(logprobs, abs=1e-4)
+    assert continuation.decisions == len(ids)
+
+
+@pytest.mark.parametrize("growth", [Tree, Rows, Separate])
+def test_forked_paths_see_only_their_own_tokens(growth):
+    network = Network(tiny_model("llama"))
+    trunk = Trunk(network, native=growth is Separate)
+    trunk.extend([5, 9, 17, 33])
+    paths = growth(trunk)
+    (a, b), _ = paths.grow([3, 1], [40, 41])
+    nodes, logits = paths.grow([a, a, b], [50, 51, 52])  # a forks
+    wanted = [next_logprobs(network.model, ids) for ids in ([5, 9, 17, 33, 40, 50], [5, 9, 17, 33, 40, 51], [5, 9, 41, 52])]
+    assert torch.allclose(torch.log_softmax(logits, -1), torch.stack(wanted), atol=1e-4)
+    assert len(set(nodes)) == 3
+
+
+def test_a_path_that_was_adopted_is_the_trunk():
+    network = Network(tiny_model("llama"))
+    trunk = Trunk(network, native=False)
+    trunk.extend([5, 9, 17])
+    tree = Tree(trunk)
+    (_, b), _ = tree.grow([2, 1], [40, 41])
+    (c,), _ = tree.grow([b], [42])
+    assert tree.adopt(c)
+    assert trunk.ids == [5, 9, 41, 42]
+    logits = trunk.extend([43])
+    assert torch.allclose(torch.log_softmax(logits[0], -1), next_logprobs(network.model, [5, 9, 41, 42, 43]), atol=1e-4)
+
+
+def test_a_tree_may_grow_several_levels_in_one_call():
+    network = Network(tiny_model("llama"))
+    trunk = Trunk(network, native=False)
+    trunk.extend([5, 9, 17])
+    _, logits = Tree(trunk).grow([2, 3, 4], [40, 41, 42])  # a chain: each token is the next one's parent
+    assert torch.allclose(torch.log_softmax(logits[2], -1), next_logprobs(network.model, [5, 9, 17, 40, 41, 42]), atol=1e-4)
+
+
+@pytest.mark.parametrize("family", ["llama", "opt", "gemma3"])
+def test_forward_tokens_meet_the_bound_exactly(family):
+    """P + (T−1) + Σ(T_n − t_n − 1), T counting every decision (method.md §4)."""
+    lm = tiny_lm(family)
+    prompt = Prompt((3, *PROMPT.token_ids[1:], 44), PROMPT.stop)
+    first = lm.decode(prompt, [()], GREEDY)
+    answer = first.continuations[0]
+    assert first.cost.forward_tokens + first.cost.reused_tokens == len(prompt.token_ids) + answer.decisions - 1
+    prefixes = [(50,), (*answer.token_ids[:1], 61), (*answer.token_ids[:4], 70)]
+    branches = lm.decode(prompt, prefixes, GREEDY)
+    assert branches.cost.forward_tokens == sum(branch.decisions for branch in branches.continuations)
+
+
+def test_the_first_token_can_end_the_answer():
+    lm = tiny_lm("llama")
+    free = lm.decode(PROMPT, [()], GREEDY).continuations[0]
+    ending = Prompt(PROMPT.token_ids, StopRule(frozenset({free.token_ids[0]})))
+    found = lm.decode(ending, [()], GREEDY).continuations[0]
+    assert (found.token_ids, found.stop_reason, found.decisions) == ((), "eos", 1)
+    assert found.stop_logprob == pytest.approx(free.logprobs[0], abs=1e-5)
+
+
+def test_one_token_answers_are_cut_by_length():
+    found = tiny_lm("llama").decode(PROMPT, [()], Decoding(max_tokens=1)).continuations[0]
+    assert (len(found.token_ids), found.stop_reason, found.stop_logprob) == (1, "length", None)
+
+
+def test_alternatives_are_all_tokens_above_the_threshold_likeliest_first():
+    lm = tiny_lm("llama")
+    found = lm.decode(PROMPT, [()], GREEDY, alternatives_above=0.01).continuations[0]
+    for step, options in enumerate(found.alternatives):
+        wanted = next_logprobs(lm.model, (*PROMPT.token_ids, *found.token_ids[:step])).exp()
+        assert {option.token_id for option in options} == set((wanted > 0.01).nonzero()[:, 0].tolist())
+        assert [option.logprob for option in options] == sorted((o.logprob for o in options), reverse=True)
+
+
+def test_real_model_tree_equals_from_scratch(smollm2):
+    from sdlg.records import Question
+
+    prompt = smollm2.prompt(Question("When was the Declaration of Independence signed?"), "auto")
+    decoding = Decoding(max_tokens=16)
+    answer = smollm2.decode(prompt, [()], decoding, alternatives_above=0.02).continuations[0]
+    prefixes = [(*answer.token_ids[:i], options[1].token_id) for i, options in enumerate(answer.alternatives[:-1]) if len(options) > 1]
+    found = smollm2.decode(prompt, prefixes[:5], decoding).continuations
+    for prefix, branch in zip(prefixes[:5], found, strict=True):
+        ids, logprobs = decode_from_scratch(smollm2, prompt, prefix, decoding.max_tokens)
+        assert list(branch.token_ids) == ids[: len(branch.token_ids)]
+        assert list(branch.logprobs) == pytest.approx(logprobs[: len(branch.logprobs)], abs=1e-4)
+        assert branch.decisions == len(ids)
