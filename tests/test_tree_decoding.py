@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 import torch
+
 from conftest import tiny_lm, tiny_model
 from reference import decode_from_scratch, next_logprobs
-
 from sdlg.models.network import Network
 from sdlg.models.trunk import Rows, Separate, Tree, Trunk, choose_layout
 from sdlg.options import Decoding
@@ -24,7 +24,15 @@ GREEDY = Decoding(max_tokens=14)
 
 def branch_prefixes(answer):
     """Branches everywhere, one and several tokens long, one twice."""
-    return [(50,), (*answer[:1], 61), (*answer[:3], 70), (*answer[:6], 71), (*answer[:3], 70), (30, 31, 32), (*answer[:2], 7, 6)]
+    return [
+        (50,),
+        (*answer[:1], 61),
+        (*answer[:3], 70),
+        (*answer[:6], 71),
+        (*answer[:3], 70),
+        (30, 31, 32),
+        (*answer[:2], 7, 6),
+    ]
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -61,7 +69,9 @@ def test_forked_paths_see_only_their_own_tokens(growth):
     paths = growth(trunk)
     (a, b), _ = paths.grow([3, 1], [40, 41])
     nodes, logits = paths.grow([a, a, b], [50, 51, 52])  # a forks
-    wanted = [next_logprobs(network.model, ids) for ids in ([5, 9, 17, 33, 40, 50], [5, 9, 17, 33, 40, 51], [5, 9, 41, 52])]
+    wanted = [
+        next_logprobs(network.model, ids) for ids in ([5, 9, 17, 33, 40, 50], [5, 9, 17, 33, 40, 51], [5, 9, 41, 52])
+    ]
     assert torch.allclose(torch.log_softmax(logits, -1), torch.stack(wanted), atol=1e-4)
     assert len(set(nodes)) == 3
 
@@ -84,7 +94,9 @@ def test_a_tree_may_grow_several_levels_in_one_call():
     trunk = Trunk(network, native=False)
     trunk.extend([5, 9, 17])
     _, logits = Tree(trunk).grow([2, 3, 4], [40, 41, 42])  # a chain: each token is the next one's parent
-    assert torch.allclose(torch.log_softmax(logits[2], -1), next_logprobs(network.model, [5, 9, 17, 40, 41, 42]), atol=1e-4)
+    assert torch.allclose(
+        torch.log_softmax(logits[2], -1), next_logprobs(network.model, [5, 9, 17, 40, 41, 42]), atol=1e-4
+    )
 
 
 @pytest.mark.parametrize("family", ["llama", "opt", "gemma3"])
@@ -129,7 +141,11 @@ def test_real_model_tree_equals_from_scratch(smollm2):
     prompt = smollm2.prompt(Question("When was the Declaration of Independence signed?"), "auto")
     decoding = Decoding(max_tokens=16)
     answer = smollm2.decode(prompt, [()], decoding, alternatives_above=0.02).continuations[0]
-    prefixes = [(*answer.token_ids[:i], options[1].token_id) for i, options in enumerate(answer.alternatives[:-1]) if len(options) > 1]
+    prefixes = [
+        (*answer.token_ids[:i], options[1].token_id)
+        for i, options in enumerate(answer.alternatives[:-1])
+        if len(options) > 1
+    ]
     found = smollm2.decode(prompt, prefixes[:5], decoding).continuations
     for prefix, branch in zip(prefixes[:5], found, strict=True):
         ids, logprobs = decode_from_scratch(smollm2, prompt, prefix, decoding.max_tokens)

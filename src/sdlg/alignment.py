@@ -19,7 +19,9 @@ _BROKEN = "\ufffd"  # what an incomplete character decodes to
 _CONTEXT = 4  # tokens before a candidate that decide how it is spelled
 
 # Scripts written without spaces: Thai, Lao, Myanmar, Khmer, Kana, CJK ideographs.
-_UNSPACED = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u31f0-\u31ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]")
+_UNSPACED = re.compile(
+    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u31f0-\u31ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"
+)
 
 
 def token_spans(ids: Many[int], text_of: TextOf) -> list[Span]:
@@ -38,6 +40,12 @@ def token_spans(ids: Many[int], text_of: TextOf) -> list[Span]:
     return [(min(max(a - lead, 0), end), min(max(b - lead, 0), end)) for a, b in spans]
 
 
+def token_texts(ids: Many[int], text_of: TextOf) -> list[str]:
+    """Each token's part of the stripped text, so that they join to it: a character of several tokens is the first's."""
+    text, spans = text_of(ids).strip(), token_spans(ids, text_of)
+    return ["" if k and span == spans[k - 1] else text[slice(*span)] for k, span in enumerate(spans)]
+
+
 def visible_start(text: str, span: Span) -> int | None:
     """Where a token's first visible character is; None if it shows nothing."""
     shown = text[span[0] : span[1]].lstrip()
@@ -54,7 +62,7 @@ def starts_unit(text: str, at: int) -> bool:
 def word_spans(text: str) -> list[Span]:
     """The words of a text: from one unit start to the next white space or unit start."""
     starts = [at for at, character in enumerate(text) if not character.isspace() and starts_unit(text, at)]
-    ends = [*starts[1:], len(text)]
+    ends = [*starts, len(text)][1:]
     return [(start, start + len(text[start:end].rstrip())) for start, end in zip(starts, ends, strict=True)]
 
 

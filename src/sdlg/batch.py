@@ -8,14 +8,20 @@ started again with the same output file goes on where it stopped.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Sequence as Many
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from .errors import BadQuestion, UsageError
+from .errors import BadOption, BadQuestion, UsageError
 from .records import Question
+from .results import FORMAT
 
 ERROR_FORMAT = "sdlg.error/1"
+_BEGINNING = b'{"format": "sdlg.'  # of every line we write
+_OTHER_FILE = "name another output file"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,46 +49,83 @@ def parse_question(line: str, context: str | None) -> Question:
         return Question(line, context)
     try:
         row = json.loads(line)
-    except (json.JSONDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         raise BadQuestion(f"not valid JSON: {error}") from error
     text, own_context = row.get("question"), row.get("context", context)
     if not isinstance(text, str) or not text.strip():
         raise BadQuestion('the line has no "question", or an empty one')
     if own_context is not None and not isinstance(own_context, str):
         raise BadQuestion('"context" must be a text')
+    if not (_is_unicode(text) and _is_unicode(own_context or "")):
+        raise BadQuestion("the line holds half a surrogate pair, which is no character")
     return Question(text, own_context)
+
+
+def _is_unicode(text: str) -> bool:
+    return not any("\ud800" <= character <= "\udfff" for character in text)
 
 
 def error_line(asked: Asked, error: str) -> str:
     """The JSON line for a question that could not be answered."""
     text = asked.question.text if asked.question else None
-    return json.dumps({"format": ERROR_FORMAT, "line": asked.line, "question": text, "error": error}, ensure_ascii=False)
+    return json.dumps(
+        {"format": ERROR_FORMAT, "line": asked.line, "question": text, "error": error}, ensure_ascii=False
+    )
 
 
-def finished_lines(output: Path, expected: dict[str, object]) -> int:
-    """How many results an output file holds. A torn last line is cut off; results of another run are refused."""
-    if not output.exists():
+def finished_lines(output: Path, asked: Many[Asked], run: Mapping[str, object]) -> int:
+    """How many of the questions an output file has dealt with. A torn last line is cut off.
+
+    `run` is what the results must have been made with, by name. Any other file is refused, and left as it is.
+    """
+    if not output.is_file():  # not there yet, or a device
         return 0
-    raw = output.read_bytes()
-    whole = raw[: raw.rfind(b"\n") + 1]
-    if whole != raw:
-        output.write_bytes(whole)
-    lines = whole.splitlines()
-    for number, line in enumerate(lines, start=1):
-        _check_line(output, number, line, expected)
+    try:
+        raw = output.read_bytes()
+    except OSError as error:
+        raise BadOption(f"cannot read {output}: {error}") from error
+    *lines, torn = raw.split(b"\n")
+    if len(lines) > len(asked):
+        raise UsageError(f"{output} holds {len(lines)} results for {len(asked)} questions; {_OTHER_FILE}")
+    for number, (line, one) in enumerate(zip(lines, asked, strict=False), start=1):
+        _check_row(f"{output}, line {number}", _row(output, number, line), one, run)
+    if torn:
+        if not (torn.startswith(_BEGINNING) or _BEGINNING.startswith(torn)):
+            raise UsageError(f"{output}, line {len(lines) + 1} is not a result; {_OTHER_FILE}")
+        os.truncate(output, len(raw) - len(torn))
     return len(lines)
 
 
-def _check_line(output: Path, number: int, line: bytes, expected: dict[str, object]) -> None:
+def _row(output: Path, number: int, line: bytes) -> dict[str, Any]:
     try:
         row = json.loads(line)
-    except ValueError as error:
-        raise UsageError(f"{output}, line {number} is not a result; name another output file") from error
-    if row.get("format") == ERROR_FORMAT:
+    except (ValueError, RecursionError):
+        row = None
+    if not isinstance(row, dict) or row.get("format") not in (FORMAT, ERROR_FORMAT):
+        raise UsageError(f"{output}, line {number} is not a result; {_OTHER_FILE}")
+    return row
+
+
+def _check_row(where: str, row: dict[str, Any], asked: Asked, run: Mapping[str, object]) -> None:
+    question = asked.question.text if asked.question else None
+    if row.get("question") != question:
+        raise UsageError(f"{where} answers {row.get('question')!r}, not {question!r}; {_OTHER_FILE}")
+    if row["format"] == ERROR_FORMAT:
         return
-    for name, value in expected.items():
-        if row.get(name) != value:
+    if asked.question and row.get("context") != asked.question.context:
+        raise UsageError(f"{where} was made with another context; {_OTHER_FILE}")
+    found = {**row, **flat_options(row.get("options", {}))}
+    for name, value in run.items():
+        if found.get(name) != value:
+            flag = f"--{name.replace('_', '-')}"
             raise UsageError(
-                f"{output} holds results with {name} {row.get(name)!r}, not {value!r}; "
-                "use the same options to go on, or name another output file"
+                f"{where} was made with {flag} {found.get(name)}, not {value}; use the same, or {_OTHER_FILE}"
             )
+
+
+def flat_options(options: Mapping[str, Any]) -> dict[str, object]:
+    """Options by name, taken out of their groups."""
+    flat: dict[str, object] = {}
+    for name, value in options.items():
+        flat.update(value if isinstance(value, dict) else {name: value})
+    return flat

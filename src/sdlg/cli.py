@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import sys
+from collections.abc import Iterator
 from collections.abc import Sequence as Many
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, fields
+from io import TextIOWrapper
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 from . import __version__
 from .errors import BadOption, BadQuestion, RunError, SdlgError
@@ -16,7 +20,7 @@ from .options import GROUPS, PRESETS, Options, option_groups, options_from
 
 if TYPE_CHECKING:
     from .batch import Asked
-    from .pipeline import Pipeline, Progress
+    from .pipeline import Pipeline
 
 _EXAMPLES = """examples:
   sdlg ask "Who wrote Hamlet?"
@@ -30,35 +34,49 @@ _EXAMPLES = """examples:
 
 def main(arguments: Many[str] | None = None) -> int:
     """Run a command; the exit code: 0 fine, 1 the run failed, 2 it was asked wrongly."""
+    given = sys.argv[1:] if arguments is None else list(arguments)
     try:
-        parsed = _parser().parse_args(arguments)
-        return int(parsed.run(parsed))
-    except SdlgError as error:
-        return _failed(error, error.exit_code)
+        parsed = _parser().parse_args(given)
+        code = int(parsed.run(parsed))
+        sys.stdout.flush()  # a reader that has gone is noticed here, not at exit
+        return code
     except KeyboardInterrupt:
         print("sdlg: stopped", file=sys.stderr)
         return 130
-    except BrokenPipeError:  # the reader has gone; keep the interpreter from complaining at exit
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except BrokenPipeError:
+        _drop_output()
         return 141
     except Exception as error:
-        return _failed(error, 1)
+        if "--debug" in given:
+            raise
+        return _failed(error)
 
 
-def _failed(error: Exception, code: int) -> int:
-    if "--debug" in sys.argv:
-        raise error
-    ours = isinstance(error, SdlgError)
-    message = str(error) if ours else f"{type(error).__name__}: {error} (add --debug for the traceback)"
-    print(f"sdlg: {message}", file=sys.stderr)
-    return code
+def _drop_output() -> None:
+    """Forget what standard output could not take, or the interpreter complains at exit."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _failed(error: Exception) -> int:
+    _drop_output()
+    if isinstance(error, SdlgError):
+        print(f"sdlg: {error}", file=sys.stderr)
+        return error.exit_code
+    print(f"sdlg: {type(error).__name__}: {error} (add --debug for the traceback)", file=sys.stderr)
+    return 1
 
 
 # -- parsing ----------------------------------------------------------------------------------------------------
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="sdlg", description="How sure is a language model of what it means?")
+    parser = argparse.ArgumentParser(
+        prog="sdlg", description="How sure is a language model of what it means?",
+        epilog=_EXAMPLES, formatter_class=argparse.RawDescriptionHelpFormatter,
+    )  # fmt: skip
     parser.add_argument("--version", action="version", version=f"sdlg {__version__}")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     _add_ask(commands)
@@ -70,7 +88,7 @@ def _parser() -> argparse.ArgumentParser:
 def _add_ask(commands: Any) -> None:
     ask = commands.add_parser(
         "ask", help="answer questions and say how sure the model is of what it means",
-        description="Answer a question, explore the likely answers with other meanings, and measure the semantic entropy.",
+        description="Answer a question, explore likely answers with other meanings, and measure the semantic entropy.",
         epilog=_EXAMPLES, formatter_class=argparse.RawDescriptionHelpFormatter,
     )  # fmt: skip
     ask.set_defaults(run=_ask)
@@ -82,7 +100,9 @@ def _add_ask(commands: Any) -> None:
     ask.add_argument("--no-color", action="store_true", help="no colours (also: NO_COLOR, or a pipe)")
     ask.add_argument("--debug", action="store_true", help="show tracebacks")
     models = ask.add_argument_group("models")
-    models.add_argument("--model", default="smollm2", help="hub name, folder, .gguf file (default: the embedded smollm2)")
+    models.add_argument(
+        "--model", default="smollm2", help="hub name, folder, .gguf file (default: the embedded smollm2)"
+    )
     models.add_argument("--nli", default="nli-minilm", help="hub name or folder (default: the embedded nli-minilm)")
     models.add_argument("--device", help="cpu, cuda, cuda:1, mps (default: the best there is)")
     models.add_argument("--dtype", help="float32, bfloat16, … (default: float32 on a CPU, else the model's own)")
@@ -165,23 +185,26 @@ def _ask_one(parsed: argparse.Namespace, changes: dict[str, object], context: st
     if parsed.json:
         _write(sys.stdout, result.to_json())
     else:
+        if isinstance(sys.stdout, TextIOWrapper):
+            sys.stdout.reconfigure(errors="replace")  # a terminal that cannot show a character shows "?"
         print_result(Console(no_color=parsed.no_color or None, highlight=False), result)
     return 0
 
 
 def _ask_many(parsed: argparse.Namespace, changes: dict[str, object], context: str | None) -> int:
     """Questions from a file, a pipe, or the one that was typed, to JSON lines. 1 if any could not be answered."""
-    from .batch import finished_lines
+    from .batch import finished_lines, flat_options
     from .views.progress import progress_line
 
     asked = _questions(parsed, context)
     options = options_from(parsed.preset, changes)
     done = 0
     if parsed.out:
-        same = {"model": parsed.model, "nli": parsed.nli, "method": parsed.method, "options": asdict(options)}
-        done = finished_lines(Path(parsed.out), same)
+        models = {"model": parsed.model, "nli": parsed.nli, "method": parsed.method}
+        done = finished_lines(Path(parsed.out), asked, {**models, **flat_options(asdict(options))})
         if done:
-            print(f"sdlg: {parsed.out} holds {done} of {len(asked)} results; going on", file=sys.stderr)
+            then = "going on" if done < len(asked) else "nothing is left to do"
+            print(f"sdlg: {parsed.out} holds {done} of {len(asked)} results; {then}", file=sys.stderr)
     if done >= len(asked):
         return 0
     failed = 0
@@ -193,22 +216,26 @@ def _ask_many(parsed: argparse.Namespace, changes: dict[str, object], context: s
             _write(output, line)
             failed += not fine
     if failed:
-        print(f"sdlg: {failed} of {len(asked) - done} questions could not be answered; see their error lines", file=sys.stderr)
+        print(
+            f"sdlg: {failed} of {len(asked) - done} questions could not be answered; see their error lines",
+            file=sys.stderr,
+        )
     return 1 if failed else 0
 
 
 def _questions(parsed: argparse.Namespace, context: str | None) -> list[Asked]:
-    from .batch import read_questions
+    from .batch import Asked, read_questions
+    from .records import Question
 
     if parsed.question is not None:
-        lines = [parsed.question.replace("\n", " ")]
-    elif parsed.file:
-        lines = _read(Path(parsed.file)).splitlines()
+        return [Asked(1, Question(parsed.question, context))]
+    if parsed.file:
+        text = _read(Path(parsed.file))
     elif sys.stdin is None or sys.stdin.isatty():
         raise BadQuestion('no question; type one, for example: sdlg ask "Who wrote Hamlet?" (or --file, or a pipe)')
     else:
-        lines = sys.stdin.buffer.read().decode("utf-8-sig", "replace").splitlines()
-    asked = list(read_questions(lines, context))
+        text = sys.stdin.buffer.read().decode("utf-8-sig", "replace")
+    asked = list(read_questions(text.split("\n"), context))  # not splitlines(): JSON may hold U+2028
     if not asked:
         raise BadQuestion(f"there is no question in {parsed.file or 'the input'}; put one on each line")
     return asked
@@ -225,27 +252,34 @@ def _answer_line(pipeline: Pipeline, asked: Asked) -> tuple[str, bool]:
         return error_line(asked, str(error)), False
 
 
-def _output(path: str | None) -> Any:
-    from contextlib import nullcontext
-
+@contextmanager
+def _output(path: str | None) -> Iterator[TextIO]:
     if path is None:
-        return nullcontext(sys.stdout)
+        yield sys.stdout
+        return
     try:
-        return open(path, "a", encoding="utf-8")  # noqa: SIM115 (the caller's with-block closes it)
+        file = open(path, "a", encoding="utf-8", newline="\n")  # noqa: SIM115 (closed below)
     except OSError as error:
         raise BadOption(f"cannot write {path}: {error}") from error
-
-
-def _write(output: Any, line: str) -> None:
     try:
-        output.write(line + "\n")
+        yield file
+    finally:
+        with suppress(OSError):  # every line was flushed; what could not be written was told then
+            file.close()
+
+
+def _write(output: TextIO, line: str) -> None:
+    try:
+        output.write(f"{line}\n")
         output.flush()
-    except UnicodeEncodeError:  # a terminal or pipe that is not UTF-8: JSON can say it in ASCII
-        output.write(line.encode("ascii", "backslashreplace").decode() + "\n")
+    except UnicodeEncodeError:  # not UTF-8, or half a surrogate pair: JSON can say it in ASCII
+        _write(output, json.dumps(json.loads(line)))
     except BrokenPipeError:
         raise
     except OSError as error:
-        raise RunError(f"cannot write the result: {error}. Free some space and start again with --out to go on") from error
+        raise RunError(
+            f"cannot write the result: {error}. Free some space and start again with --out to go on"
+        ) from error
 
 
 def _schema(_: argparse.Namespace) -> int:

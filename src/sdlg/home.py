@@ -31,17 +31,9 @@ def home_folder() -> Path:
 
 def make_folder_once(target: Path, fill: Callable[[Path], None]) -> Path:
     """Make `target` by filling a folder beside it and renaming that: it is there whole or not at all."""
-    if target.is_dir():
-        return target
     try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        _sweep(target)
-        partial = Path(tempfile.mkdtemp(prefix=f"{target.name}{_PARTIAL}{os.getpid()}-", dir=target.parent))
-        try:
-            fill(partial)
-            _rename(partial, target)
-        finally:
-            shutil.rmtree(partial, ignore_errors=True)
+        if not target.is_dir():
+            _make_folder(target, fill)
     except Exception as error:
         if reason := _disk_trouble(error):
             raise CacheUnavailable(
@@ -50,6 +42,17 @@ def make_folder_once(target: Path, fill: Callable[[Path], None]) -> Path:
             ) from error
         raise
     return target
+
+
+def _make_folder(target: Path, fill: Callable[[Path], None]) -> None:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    _sweep(target)
+    partial = Path(tempfile.mkdtemp(prefix=f"{target.name}{_PARTIAL}{os.getpid()}-", dir=target.parent))
+    try:
+        fill(partial)
+        _rename(partial, target)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
 
 
 def _rename(partial: Path, target: Path) -> None:
@@ -83,7 +86,13 @@ def _alive(process: int) -> bool:
 
 
 def _disk_trouble(error: BaseException) -> str | None:
-    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EROFS, errno.EPERM):
+    if isinstance(error, OSError) and error.errno in (
+        errno.ENOSPC,
+        errno.EDQUOT,
+        errno.EACCES,
+        errno.EROFS,
+        errno.EPERM,
+    ):
         return os.strerror(error.errno)
     if isinstance(error, (FileExistsError, NotADirectoryError)):
         return "a file is in the way"

@@ -39,12 +39,14 @@ class _Checked:
             value, limits = getattr(self, option.name), option.metadata
             if "choices" in limits and value not in limits["choices"]:
                 raise UnknownName(f"unknown {option.name} {value!r}; choose from: {', '.join(limits['choices'])}")
-            if "low" in limits and not self._within(value, limits["low"], limits["high"]):
-                raise BadOption(f"{option.name} must be between {limits['low']} and {limits['high']}, not {value!r}")
+            if "low" in limits and not _within(value, type(option.default), limits["low"], limits["high"]):
+                kind = "a whole number" if isinstance(option.default, int) else "a number"
+                raise BadOption(f"{option.name} must be {kind} from {limits['low']} to {limits['high']}, not {value!r}")
 
-    @staticmethod
-    def _within(value: object, low: float, high: float) -> bool:
-        return isinstance(value, (int, float)) and math.isfinite(value) and low <= value <= high
+
+def _within(value: object, kind: type, low: float, high: float) -> bool:
+    allowed = (int,) if kind is int else (int, float)
+    return isinstance(value, allowed) and not isinstance(value, bool) and math.isfinite(value) and low <= value <= high
 
 
 STRATEGIES = ("greedy", "multinomial", "beam")

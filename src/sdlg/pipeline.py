@@ -8,19 +8,19 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator
 from collections.abc import Sequence as Many
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from .alignment import token_spans
+from .alignment import token_texts
 from .clustering import cluster_answers
 from .errors import BadQuestion
 from .estimators import cluster_probabilities, draws_of, estimate_all
 from .estimators.semantic import coverage, normalised_weights
 from .models import LanguageModel, load_model
 from .nli import NliModel, load_nli
-from .options import Options, options_from, pick
+from .options import options_from, pick
 from .records import Cluster, Cost, Question, Sample
 from .results import Result
 from .sampling import SAMPLERS, Sampled
@@ -108,7 +108,7 @@ class Pipeline:
         estimates = estimate_all(draws, self.options.estimation)
         share_seen = coverage(draws)
         answer = sampled.sequences[0]
-        tokens = tuple(answer.text[slice(*span)] for span in token_spans(answer.token_ids, self.model.text))
+        tokens = tuple(token_texts(answer.token_ids, self.model.text))
         return Result(
             question=question,
             model=self.model.name,
@@ -128,9 +128,14 @@ class Pipeline:
 
 
 def _checked(question: str | Question, context: str | None) -> Question:
-    asked = question if isinstance(question, Question) else Question(question, context)
+    asked = question if isinstance(question, Question) else Question(question)
+    asked = asked if context is None else replace(asked, context=context)
     if not asked.text.strip():
-        raise BadQuestion("the question is empty; type one, for example: sdlg ask \"Who wrote Hamlet?\"")
+        raise BadQuestion('the question is empty; type one, for example: sdlg ask "Who wrote Hamlet?"')
+    try:
+        f"{asked.text}{asked.context}".encode()
+    except UnicodeEncodeError as error:
+        raise BadQuestion(f"the question is not valid Unicode: {error.reason}") from error
     return asked
 
 
@@ -151,7 +156,7 @@ def ask(
     context: str | None = None,
     device: str | None = None,
     dtype: str | None = None,
-    **options: object,
+    **options: Any,
 ) -> Result:
     """Ask one question: `sdlg.ask("Who wrote Hamlet?")`. Models named as before stay loaded between calls.
 

@@ -72,13 +72,17 @@ class Result:
 
     def to_json(self, indent: int | None = None) -> str:
         """One line by default. Characters stay themselves; lone surrogates are escaped."""
-        return json.dumps(self.to_dict(), ensure_ascii=False, indent=indent).encode("utf-8", "backslashreplace").decode()
+        return (
+            json.dumps(self.to_dict(), ensure_ascii=False, indent=indent).encode("utf-8", "backslashreplace").decode()
+        )
 
     def __repr__(self) -> str:
-        lines = [f"{self.answer.text!r}", f"  semantic entropy {self.semantic_entropy:.3f} nats, {len(self.clusters)} meanings"]
-        for cluster in self.clusters:
-            lines.append(f"  {cluster.probability:6.1%}  {self.samples[cluster.members[0]].text!r} ×{len(cluster.members)}")
-        return "\n".join(lines)
+        headline = f"  semantic entropy {self.semantic_entropy:.3f} nats, {len(self.clusters)} meanings"
+        meanings = (
+            f"  {cluster.probability:6.1%}  {self.samples[cluster.members[0]].text!r} ×{len(cluster.members)}"
+            for cluster in self.clusters
+        )
+        return "\n".join([repr(self.answer.text), headline, *meanings])
 
     def _repr_html_(self) -> str:
         from .views.notebook import notebook_view

@@ -19,12 +19,17 @@ def draws_of(
     sequences: tuple[Sequence, ...], substitutions: tuple[Substitution | None, ...], clusters: tuple[int, ...]
 ) -> Draws:
     """What the estimators need to know of sampled sequences. A merged candidate carries its whole mass."""
+    answer = sequences[0].logprobs
     return Draws(
         logprobs=tuple(sequence.decision_logprobs for sequence in sequences),
         identities=tuple((sequence.token_ids, sequence.stop_reason) for sequence in sequences),
         clusters=clusters,
-        branchings=tuple(None if s is None else Branching(s.position, math.log(s.importance)) for s in substitutions),
+        branchings=tuple(None if s is None else _branching(answer, s) for s in substitutions),
     )
+
+
+def _branching(answer: tuple[float, ...], substitution: Substitution) -> Branching:
+    return Branching(math.fsum(answer[: substitution.position]), math.log(substitution.importance))
 
 
 def cluster_probabilities(draws: Draws, options: Estimation) -> list[float]:
@@ -44,7 +49,9 @@ def estimate_all(draws: Draws, options: Estimation) -> dict[str, Estimate]:
         "semantic_entropy_branch_mass": _nats(
             semantic.proper_entropy(mass), weighting="branch_mass", logarithm="normalised", duplicates=counted
         ),
-        "semantic_entropy_improper": _nats(improper, weighting="uniform", likelihood=options.likelihood, duplicates=counted),
+        "semantic_entropy_improper": _nats(
+            improper, weighting="uniform", likelihood=options.likelihood, duplicates=counted
+        ),
         "semantic_entropy_frequency": _nats(semantic.frequency_entropy(draws), weighting="frequency"),
         "predictive_entropy": _nats(semantic.predictive_entropy(draws), likelihood="total"),
         "length_normalised_predictive_entropy": _nats(

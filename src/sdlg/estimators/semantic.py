@@ -20,10 +20,10 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Branching:
-    """Where a sequence left the initial answer, and the log-probability of the token (and its like) it left with."""
+    """How a sequence left the initial answer: what it shares with it, and the token (and its like) it left with."""
 
-    position: int
-    logprob: float
+    shared_logprob: float  # log p(y_<t)
+    logprob: float  # log p(y_t | y_<t)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ def branch_log_masses(draws: Draws) -> Array:
     branchings = draws.branchings or (None,) * len(draws.logprobs)
     return np.array(
         [
-            math.fsum(steps) if branching is None else math.fsum(steps[: branching.position]) + branching.logprob
+            math.fsum(steps) if branching is None else branching.shared_logprob + branching.logprob
             for steps, branching in zip(draws.logprobs, branchings, strict=True)
         ]
     )

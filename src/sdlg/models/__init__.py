@@ -14,7 +14,9 @@ from .scripted import ScriptedModel
 __all__ = ["Capabilities", "Continuation", "Decoded", "LanguageModel", "ScriptedModel", "load_model"]
 
 
-def load_model(source: str | Path | LanguageModel | Many[Any], *, device: str | None = None, dtype: str | None = None) -> LanguageModel:
+def load_model(
+    source: str | Path | LanguageModel | Many[Any], *, device: str | None = None, dtype: str | None = None
+) -> LanguageModel:
     """`smollm2`, a hub name, a folder, a .gguf file, a loaded (model, tokenizer), or a `LanguageModel` as it is."""
     if isinstance(source, (str, Path)):
         return _load_named(str(source), device, dtype)
@@ -37,5 +39,7 @@ def _load_named(name: str, device: str | None, dtype: str | None) -> LanguageMod
     if name == embedded.SMOLLM2:
         return load_transformers(embedded.smollm2_folder(), name=name, device=device, dtype=dtype)
     if name.endswith(".gguf"):
-        return load_transformers(embedded.converted_gguf(Path(name).expanduser()), name=name, device=device, dtype=dtype)
+        return load_transformers(
+            embedded.converted_gguf(Path(name).expanduser()), name=name, device=device, dtype=dtype
+        )
     return load_transformers(name, name=name, device=device, dtype=dtype)

@@ -47,6 +47,7 @@ class Path:
     stop: Stop | None = None
 
     def finish(self) -> Continuation:
+        """What has been decoded, cut at its stop."""
         return finished(self.prefix, tuple(self.ids), tuple(self.logprobs), self.stop, tuple(self.alternatives))
 
 
@@ -102,10 +103,12 @@ class Beam:
 
     @property
     def logprob(self) -> float:
+        """Of the whole continuation."""
         return sum(self.logprobs)
 
     def score(self, penalty: float) -> float:
-        return self.logprob / max(len(self.ids), 1) ** penalty
+        """What beams are compared by."""
+        return float(self.logprob / max(len(self.ids), 1) ** penalty)
 
 
 @dataclass(slots=True)

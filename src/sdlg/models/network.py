@@ -20,6 +20,8 @@ _SPARE_COLUMNS = 128
 class RoomyLayer(DynamicLayer):  # type: ignore[misc]
     """Keys and values with spare room: appending writes in place instead of copying the whole cache."""
 
+    keys: Tensor
+    values: Tensor
     _rooms: tuple[Tensor, Tensor] | None = None
 
     def update(self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
@@ -29,7 +31,10 @@ class RoomyLayer(DynamicLayer):  # type: ignore[misc]
         start = self.get_seq_length()
         end = start + key_states.shape[-2]
         if self._rooms is None or self._rooms[0].shape[-2] < end or self._rooms[0].shape[0] != key_states.shape[0]:
-            self._rooms = (self._room(self.keys, key_states, start, end), self._room(self.values, value_states, start, end))
+            self._rooms = (
+                self._room(self.keys, key_states, start, end),
+                self._room(self.values, value_states, start, end),
+            )
         for room, new in zip(self._rooms, (key_states, value_states), strict=True):
             room[..., start:end, :] = new
         self.keys, self.values = (room[..., :end, :] for room in self._rooms)
@@ -116,5 +121,7 @@ class Network:
         if mask is not None:
             extra["attention_mask"] = mask.to(self.device) if isinstance(mask, Tensor) else mask
         with torch.inference_mode():
-            logits = self.model(ids.to(self.device), use_cache=True, **{self._cache_name: cache}, **extra).logits
+            logits: Tensor = self.model(
+                ids.to(self.device), use_cache=True, **{self._cache_name: cache}, **extra
+            ).logits
         return (logits[:, -1:] if keep_last else logits).float()

@@ -26,9 +26,13 @@ END = "<end>"
 class ScriptedModel:
     """See the module's docstring."""
 
-    def __init__(self, script: Mapping[str, Mapping[str, float]], *, name: str = "scripted", stops: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self, script: Mapping[str, Mapping[str, float]], *, name: str = "scripted", stops: tuple[str, ...] = ()
+    ) -> None:
         self.name = name
-        self.capabilities = Capabilities(frozenset({"greedy", "multinomial"}), continues_prefixes=True, alternatives=None)
+        self.capabilities = Capabilities(
+            frozenset({"greedy", "multinomial"}), continues_prefixes=True, alternatives=None
+        )
         self._script = script
         self._tokens = [END, *sorted({token for options in script.values() for token in options if token != END})]
         self._stop = StopRule(frozenset({0}), stops)
@@ -68,7 +72,12 @@ class ScriptedModel:
         return Decoded(tuple(found), Cost(prompt_tokens=len(prompt.token_ids), generated_tokens=generated))
 
     def _continue(
-        self, prompt: Prompt, prefix: tuple[int, ...], decoding: Decoding, random: np.random.Generator, floor: float | None
+        self,
+        prompt: Prompt,
+        prefix: tuple[int, ...],
+        decoding: Decoding,
+        random: np.random.Generator,
+        floor: float | None,
     ) -> Continuation:
         ids: list[int] = []
         logprobs: list[float] = []

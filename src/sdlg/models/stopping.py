@@ -46,9 +46,9 @@ def find_stop(rule: StopRule, ids: Many[int], text_of: Callable[[Many[int]], str
 
 
 def _cut(rule: StopRule, text: str) -> int | None:
-    found = [at for string in rule.strings if (at := text.find(string)) >= 0]
-    if rule.sentence_end and (at := sentence_end(text)) is not None:
-        found.append(at)
+    found = [text.find(string) for string in rule.strings if string in text]
+    if rule.sentence_end and (end := sentence_end(text)) is not None:
+        found.append(end)
     return min(found, default=None)
 
 

@@ -31,11 +31,22 @@ from .trunk import LAYOUTS, Chain, Growth, Trunk, choose_layout
 
 DEFAULT_PREFIX_BYTES = 256 * 2**20
 _PREFILL_CHUNK = 1024  # tokens per forward pass of a long prompt: bounds the memory of attention
-_TURN_ENDS = ("<|im_end|>", "<|eot_id|>", "<|end_of_turn|>", "<end_of_turn>", "<turn|>", "<|end|>", "<|endoftext|>", "</s>")
+_TURN_ENDS = (
+    "<|im_end|>",
+    "<|eot_id|>",
+    "<|end_of_turn|>",
+    "<end_of_turn>",
+    "<turn|>",
+    "<|end|>",
+    "<|endoftext|>",
+    "</s>",
+)
 _CONTROL = re.compile(r"<\|[^|]*\|>|<(pad|unk|s|/s|mask|bos|eos)>|<[a-z]+_[a-z_]+>")
 
 
-def load_transformers(source: str | Path, *, name: str, device: str | None, dtype: str | None, **more: Any) -> TransformersModel:
+def load_transformers(
+    source: str | Path, *, name: str, device: str | None, dtype: str | None, **more: Any
+) -> TransformersModel:
     """Load from a folder or the hub. On a CPU in float32, which is faster and steadier there than bfloat16."""
     where = device or ("cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu")
     try:
@@ -74,7 +85,13 @@ class TransformersModel:
     """A loaded model. Not thread-safe: one call at a time."""
 
     def __init__(
-        self, model: Any, tokenizer: Any, *, name: str = "", layout: str | None = None, prefix_bytes: int = DEFAULT_PREFIX_BYTES
+        self,
+        model: Any,
+        tokenizer: Any,
+        *,
+        name: str = "",
+        layout: str | None = None,
+        prefix_bytes: int = DEFAULT_PREFIX_BYTES,
     ) -> None:
         self.model, self.tokenizer = model.eval(), tokenizer
         self._name = name or getattr(model.config, "_name_or_path", "") or type(model).__name__
@@ -82,7 +99,9 @@ class TransformersModel:
         self.layout = layout or choose_layout(self._network)
         self._store = PrefixStore(lambda: Trunk(self._network, native=self.layout == "separate"), prefix_bytes)
         self._special = {int(i) for i in tokenizer.all_special_ids} | {
-            int(i) for i, token in tokenizer.added_tokens_decoder.items() if token.special or _CONTROL.fullmatch(token.content)
+            int(i)
+            for i, token in tokenizer.added_tokens_decoder.items()
+            if token.special or _CONTROL.fullmatch(token.content)
         }
 
     @property
@@ -108,7 +127,9 @@ class TransformersModel:
             ids = self.tokenizer(plain_text(question)).input_ids
             return self._checked(ids, StopRule(self._end_ids(), PLAIN_STOPS, sentence_end))
         text = self.tokenizer.apply_chat_template(chat_messages(question), add_generation_prompt=True, tokenize=False)
-        return self._checked(self.tokenizer(text, add_special_tokens=False).input_ids, StopRule(self._end_ids(), (), sentence_end))
+        return self._checked(
+            self.tokenizer(text, add_special_tokens=False).input_ids, StopRule(self._end_ids(), (), sentence_end)
+        )
 
     def _checked(self, ids: list[int], stop: StopRule) -> Prompt:
         limit = self.capabilities.context_tokens
@@ -121,7 +142,9 @@ class TransformersModel:
 
     def _end_ids(self) -> frozenset[int]:
         named = [self.tokenizer.eos_token_id, getattr(self.model.generation_config, "eos_token_id", None)]
-        found = {int(i) for value in named if value is not None for i in (value if isinstance(value, list) else [value])}
+        found = {
+            int(i) for value in named if value is not None for i in (value if isinstance(value, list) else [value])
+        }
         for token in _TURN_ENDS:
             index = self.tokenizer.convert_tokens_to_ids(token)
             if index is not None and self.tokenizer.convert_ids_to_tokens(index) == token:
@@ -153,9 +176,7 @@ class TransformersModel:
         growth: Growth = Chain(trunk) if is_chain else LAYOUTS[self.layout](trunk)
         starts = self._starts(growth, trunk, prompt.token_ids, prefixes, tip)
         if decoding.strategy == "beam":
-            results = beam_search(
-                growth, starts, decoding, prompt.stop, self.text, min_probability=alternatives_above
-            )
+            results = beam_search(growth, starts, decoding, prompt.stop, self.text, min_probability=alternatives_above)
             continuations = [result.continuation for result in results]
             if list(prefixes) == [()]:
                 growth.adopt(results[0].node)
@@ -196,8 +217,7 @@ class TransformersModel:
             ready[()] = (len(prompt) - 1, tip[0])
         missing = [prefix for prefix in dict.fromkeys(prefixes) if prefix not in ready]
         feeds = [self._feed(trunk, prompt, prefix) for prefix in missing]
-        for prefix, state in zip(missing, _run(growth, feeds), strict=True):
-            ready[prefix] = state
+        ready.update(zip(missing, _run(growth, feeds), strict=True))
         return [Start(prefix, *ready[prefix]) for prefix in prefixes]
 
     @staticmethod
@@ -211,7 +231,9 @@ class TransformersModel:
 
     def text(self, token_ids: Many[int]) -> str:
         """Exactly as decoded."""
-        decoded: str = self.tokenizer.decode(list(token_ids), skip_special_tokens=True, clean_up_tokenization_spaces=False)
+        decoded: str = self.tokenizer.decode(
+            list(token_ids), skip_special_tokens=True, clean_up_tokenization_spaces=False
+        )
         return decoded
 
     def is_special(self, token_id: int) -> bool:

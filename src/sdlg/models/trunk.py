@@ -64,7 +64,9 @@ class Trunk:
             return other
         if not self.native:
             for index, layer in enumerate(self.cache.layers):
-                _layer(other.cache, index).replace(layer.keys[..., :length, :].clone(), layer.values[..., :length, :].clone())
+                _layer(other.cache, index).replace(
+                    layer.keys[..., :length, :].clone(), layer.values[..., :length, :].clone()
+                )
             other.ids = self.ids[:length]
         elif self._cut_is_exact(length):
             other.cache, other.ids = copy.deepcopy(self.cache), self.ids[:length]
@@ -80,7 +82,9 @@ class Trunk:
     @property
     def nbytes(self) -> int:
         """Memory of the keys and values."""
-        tensors = [tensor for layer in self.cache.layers for tensor in vars(layer).values() if isinstance(tensor, Tensor)]
+        tensors = [
+            tensor for layer in self.cache.layers for tensor in vars(layer).values() if isinstance(tensor, Tensor)
+        ]
         return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
 
 
@@ -204,7 +208,9 @@ class Rows:
         is_fresh = torch.tensor([row < 0 for row in rows])
         self._visible = torch.where(is_fresh[:, None], fresh, kept)
         for index, layer in enumerate(self._trunk.cache.layers):
-            _layer(self._cache, index).replace(*(self._pick(index, name, old, is_fresh, width, getattr(layer, name)) for name in ("keys", "values")))
+            _layer(self._cache, index).replace(
+                *(self._pick(index, name, old, is_fresh, width, getattr(layer, name)) for name in ("keys", "values"))
+            )
 
     def _pick(self, index: int, name: str, old: Tensor, is_fresh: Tensor, width: int, trunk: Tensor) -> Tensor:
         padded = torch.nn.functional.pad(trunk, (0, 0, 0, width - trunk.shape[-2]))

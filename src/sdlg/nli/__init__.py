@@ -22,7 +22,11 @@ def load_nli(source: str | Path | NliModel | Many[Any], *, device: str | None = 
 
         if not str(source).strip():
             raise ModelNotFound("the NLI model's name is empty; give a hub name, a folder or 'nli-minilm'")
-        return load_nli_minilm(device) if source == NLI_MINILM else load_classifier(source, name=str(source), device=device)
+        return (
+            load_nli_minilm(device)
+            if source == NLI_MINILM
+            else load_classifier(source, name=str(source), device=device)
+        )
     if isinstance(source, (tuple, list)) and len(source) == 2:
         from .classifier import SequenceClassifier
 

@@ -150,7 +150,11 @@ class SequenceClassifier:
 
     @staticmethod
     def _answer_pieces(spans: list[list[int]], sides: list[int | None], side: int, begin: int) -> list[int]:
-        return [k for k, (span, owner) in enumerate(zip(spans, sides, strict=True)) if owner == side and span[1] > begin and span[1] > span[0]]
+        return [
+            k
+            for k, (span, owner) in enumerate(zip(spans, sides, strict=True))
+            if owner == side and span[1] > begin and span[1] > span[0]
+        ]
 
     def _embedding_gradient(self, inputs: dict[str, Tensor]) -> tuple[Array, Array]:
         ids = inputs["input_ids"]
@@ -167,7 +171,8 @@ class SequenceClassifier:
             logits = self.model(inputs_embeds=self._scaled(leaf)[None], **rest).logits
         except NotImplementedError:  # BART must see ids to find its end token
             logits = self._logits_by_table(leaf, inputs)
-        return torch.nn.functional.cross_entropy(logits.float(), target)
+        precise = torch.promote_types(logits.dtype, torch.float32)
+        return torch.nn.functional.cross_entropy(logits.to(precise), target)
 
     def _scaled(self, leaf: Tensor) -> Tensor:
         scale = getattr(self._embedding, "embed_scale", None)
@@ -193,7 +198,9 @@ class SequenceClassifier:
         rows = np.zeros((len(texts), table.shape[1]))
         if not texts:
             return rows
-        encoded = self.tokenizer([before + surface for before, surface in texts], add_special_tokens=False, return_offsets_mapping=True)
+        encoded = self.tokenizer(
+            [before + surface for before, surface in texts], add_special_tokens=False, return_offsets_mapping=True
+        )
         owners, ids = [], []
         for row, ((before, _), piece_ids, spans) in enumerate(
             zip(texts, encoded["input_ids"], encoded["offset_mapping"], strict=True)

@@ -11,10 +11,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from ..errors import NotSupported
-from ..models.base import Continuation, LanguageModel
+from ..models.base import Continuation, LanguageModel, finished
+from ..models.stopping import find_stop
 from ..nli.base import NliModel
 from ..options import Options
-from ..records import Cost, Prompt, Question, Sequence, StopReason, Substitution, Word
+from ..records import Cost, Prompt, Question, Sequence, Substitution, Word
 from ..scoring import EmbeddingMap, score_answer
 
 Report = Callable[[str, str], None]  # (stage, what is being shown)
@@ -79,9 +80,13 @@ def _check(model: LanguageModel, options: Options) -> None:
     able = model.capabilities
     wanted = {options.decoding.strategy, options.decoding.branch_strategy}
     if missing := wanted - able.strategies:
-        raise NotSupported(f"{model.name} cannot decode by {', '.join(sorted(missing))}; it can: {', '.join(sorted(able.strategies))}")
+        raise NotSupported(
+            f"{model.name} cannot decode by {', '.join(sorted(missing))}; it can: {', '.join(sorted(able.strategies))}"
+        )
     if not able.continues_prefixes or able.alternatives == 0:
-        raise NotSupported(f"SDLG needs alternatives and continuations from given tokens, which {model.name} does not offer")
+        raise NotSupported(
+            f"SDLG needs alternatives and continuations from given tokens, which {model.name} does not offer"
+        )
 
 
 def initial_answer(model: LanguageModel, prompt: Prompt, options: Options, report: Report) -> tuple[Sequence, Cost]:
@@ -129,18 +134,19 @@ def _branch(
 
 def _without_prompt(cost: Cost) -> Cost:
     """The prompt was counted with the answer."""
-    return Cost(generated_tokens=cost.generated_tokens, forward_tokens=cost.forward_tokens, decode_steps=cost.decode_steps)
+    return Cost(
+        generated_tokens=cost.generated_tokens, forward_tokens=cost.forward_tokens, decode_steps=cost.decode_steps
+    )
 
 
 def _branch_sequence(
     model: LanguageModel, prompt: Prompt, answer: Sequence, substitution: Substitution, grown: Continuation | None
 ) -> Sequence:
     at = substitution.position
-    if grown is None:  # the replacement ends the answer: its beginning is all there is
-        ids, logprobs = answer.token_ids[:at], answer.logprobs[:at]
-        reason: StopReason = "eos" if substitution.token_id in prompt.stop.token_ids else "stop_string"
-        return Sequence(model.text(ids).strip(), ids, logprobs, reason, substitution.logprob)
     prefix = (*answer.token_ids[:at], substitution.token_id)
+    if grown is None:  # the replacement ends the answer: what comes before is all there is
+        stop = find_stop(prompt.stop, prefix, model.text)
+        grown = finished(prefix, (), (), stop)
     return _sequence(model, prefix, (*answer.logprobs[:at], substitution.logprob), grown)
 
 

@@ -56,10 +56,16 @@ def score_answer(
     scores = np.zeros((len(candidates), 2))
     for place in places:
         mine = [k for k, candidate in enumerate(candidates) if candidate.position == place.position]
-        scored = _score_place(answer, place, [candidates[k] for k in mine], sensitivity, gradients, nli, options, embedding_map)
+        scored = _score_place(
+            answer, place, [candidates[k] for k in mine], sensitivity, gradients, nli, options, embedding_map
+        )
         scores[mine] = scored
     one_word = len(spans) == 1 and options.one_word == "importance"
-    weighted = replace(options, attribution_weight=0.0, substitution_weight=0.0, importance_weight=1.0) if one_word else options
+    weighted = (
+        replace(options, attribution_weight=0.0, substitution_weight=0.0, importance_weight=1.0)
+        if one_word
+        else options
+    )
     return ScoredAnswer(_ranked(candidates, scores, places, answer, weighted), words)
 
 

@@ -10,7 +10,16 @@ import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from ..alignment import Span, is_complete, starts_unit, surface_in_context, token_spans, visible_start, word_at, word_spans
+from ..alignment import (
+    Span,
+    is_complete,
+    starts_unit,
+    surface_in_context,
+    token_spans,
+    visible_start,
+    word_at,
+    word_spans,
+)
 from ..models.base import LanguageModel
 from ..models.stopping import find_stop
 from ..options import Scoring
@@ -50,7 +59,7 @@ def find_places(model: LanguageModel, answer: Sequence, options: Scoring) -> lis
     if not answer.text:
         return [Place(0, (0, 0), (0, 0))] if answer.alternatives else []
     words = word_spans(answer.text)
-    places = []
+    places: list[Place] = []
     for position, span in enumerate(token_spans(answer.token_ids, model.text)):
         at = visible_start(answer.text, span)
         if at is None or (options.positions == "word_starts" and not starts_unit(answer.text, at)):

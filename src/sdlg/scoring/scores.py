@@ -34,7 +34,8 @@ def cosine_substitution(original: Array, candidates: Array, gradient: Array) -> 
     """original, gradient: (width,); candidates: (n, width). 0 where either vector is 0."""
     change = original[None] - candidates
     norms = np.linalg.norm(change, axis=1) * np.linalg.norm(gradient)
-    return np.divide(change @ gradient, norms, out=np.zeros(len(candidates)), where=norms > 0)
+    cosines: Array = np.divide(change @ gradient, norms, out=np.zeros(len(candidates)), where=norms > 0)
+    return cosines
 
 
 def dot_substitution(original: Array, candidates: Array, gradient: Array) -> Array:

@@ -21,6 +21,8 @@ def notebook_view(result: Result) -> str:
 
 def _shaded_answer(result: Result) -> str:
     parts, at, text = [], 0, result.answer.text
+    if not text:
+        return "<i>(an empty answer)</i>"
     for word, shade in zip(result.words, word_shades(result), strict=True):
         mark = f"<span style='background:rgba(230,159,0,{0.6 * shade:.2f})'>{escape(word.text)}</span>"
         parts += [escape(text[at : word.start]), mark]

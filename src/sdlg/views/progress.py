@@ -30,6 +30,7 @@ class ProgressLine:
         self._status: Any = self._console.status("starting") if self._console.is_terminal else None
 
     def __call__(self, progress: Progress) -> None:
+        """Show it, if there is a terminal."""
         if self._status is not None:
             shown = Text(f"{self.title}{_SAYS[progress.stage]} ")
             shown.append(visible(progress.text[-60:].replace("\n", " ")), "dim")
@@ -40,7 +41,9 @@ class ProgressLine:
             self._status.start()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         if self._status is not None:
             self._status.stop()
 

@@ -23,6 +23,8 @@ def word_shades(result: Result) -> list[float]:
 def reading(result: Result) -> str:
     """One sentence for people who do not think in nats. It describes the spread, not whether the answer is true."""
     meanings, share = len(result.clusters), result.clusters[0].probability
+    if result.options.samples == 1:
+        return "one sequence tells nothing of other meanings; ask for more samples"
     if len(result.samples) == 1:
         return "no likely alternative was found: the model sees one way to answer"
     if meanings == 1:

@@ -1,4 +1,4 @@
-"""A result in the terminal: the answer with its words coloured, the meanings with mass bars, the alternatives, the cost.
+"""A result in the terminal: the answer with its words coloured, meanings with mass bars, alternatives, and the cost.
 
 Colour only where there is a terminal to show it (rich decides). Control characters in model text are made visible, so
 no answer can play tricks with the terminal.
@@ -11,8 +11,9 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from ..results import Result
+from ..alignment import word_at, word_spans
 from ..records import Sample
+from ..results import Result
 from .reading import cluster_colours, reading, word_shades
 
 _SHADES = ("default", "#b58900", "#cb8a16", "#dc6b16", "bold #dc322f")
@@ -33,7 +34,9 @@ def print_result(console: Console, result: Result) -> None:
 
 def terminal_view(result: Result) -> Group:
     """All parts, one under the other."""
-    entropy = Text.assemble(("semantic entropy ", "bold"), (f"{result.semantic_entropy:.2f} nats", "bold"), f" — {reading(result)}")
+    entropy = Text.assemble(
+        ("semantic entropy ", "bold"), (f"{result.semantic_entropy:.2f} nats", "bold"), f" — {reading(result)}"
+    )
     parts: list[RenderableType] = [_indented(_answer(result)), Text(), entropy, _indented(_meanings(result))]
     if len(result.samples) > 1:
         parts += [Text("alternatives", "bold"), _indented(_alternatives(result))]
@@ -43,6 +46,11 @@ def terminal_view(result: Result) -> Group:
 
 def _indented(part: RenderableType) -> Padding:
     return Padding(part, (0, 0, 0, 2))
+
+
+def _folded(text: str) -> Text:
+    """Broken where the line ends: a long text without spaces is shown whole."""
+    return Text(text, overflow="fold")
 
 
 def _answer(result: Result) -> Text:
@@ -62,7 +70,9 @@ def _meanings(result: Result) -> Table:
         bar = Text("█" * max(1, round(_BAR * cluster.probability)), cluster_colours(cluster.id))
         first = visible(result.samples[cluster.members[0]].text) or "(empty)"
         count = f"×{len(cluster.members)}" if len(cluster.members) > 1 else ""
-        table.add_row(Text(f"{_percent(cluster.probability)}", justify="right"), bar, Text(first), Text(count, "dim"))
+        table.add_row(
+            Text(f"{_percent(cluster.probability)}", justify="right"), bar, _folded(first), Text(count, "dim")
+        )
     return table
 
 
@@ -78,16 +88,19 @@ def _alternatives(result: Result) -> Table:
 
 
 def _branch_text(result: Result, sample: Sample) -> Text:
-    """The branch with the changed word marked."""
-    change = sample.substitution
+    """The branch with the changed word marked, in brackets too, for where there is no colour."""
+    change, text = sample.substitution, sample.text
     assert change is not None
-    shown = Text(visible(sample.text) or "(empty)")
     if change.ends_answer:
-        return shown.append(" ⏹", "bold reverse")
-    start = min(_offset(result, change.position), len(sample.text))
-    start += len(sample.text[start:]) - len(sample.text[start:].lstrip())
-    shown.stylize("bold underline", start, start + len(change.replacement))
-    return shown
+        return _folded(visible(text) or "(empty)").append(" [end]", "bold")
+    start = min(_offset(result, change.position), len(text))
+    start += len(text[start:]) - len(text[start:].lstrip())
+    words = word_spans(text)
+    word = word_at(words, start)  # a token may be only the beginning of the new word
+    end = start + len(change.replacement) if word is None else words[word][1]
+    shown = _folded(visible(text[:start]))
+    shown.append("[", "dim").append(visible(text[start:end]), "bold underline").append("]", "dim")
+    return shown.append(visible(text[end:]))
 
 
 def _offset(result: Result, position: int) -> int:

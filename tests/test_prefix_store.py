@@ -1,0 +1,67 @@
+"""A prefix shared between questions is run once, and kept within a memory limit."""
+
+from __future__ import annotations
+
+import pytest
+
+from conftest import tiny_model, word_tokenizer
+from reference import decode_from_scratch
+from sdlg.models.prefix_store import common_length
+from sdlg.models.transformers_lm import TransformersModel
+from sdlg.options import Decoding
+from sdlg.records import Prompt, StopRule
+
+HEADER = tuple(range(10, 40))
+STOP = StopRule(frozenset({2}))
+DECODING = Decoding(max_tokens=5)
+
+
+def ask(lm, *tail):
+    return lm.decode(Prompt((*HEADER, *tail), STOP), [()], DECODING)
+
+
+def fresh(**options):
+    return TransformersModel(tiny_model("llama"), word_tokenizer(), **options)
+
+
+def test_the_header_is_run_once():
+    lm = fresh()
+    assert ask(lm, 50, 51).cost.reused_tokens == 0
+    second = ask(lm, 60, 61, 62)
+    assert second.cost.reused_tokens == len(HEADER)
+    assert second.cost.forward_tokens == 3 + second.continuations[0].decisions - 1
+    cold = fresh().decode(Prompt((*HEADER, 60, 61, 62), STOP), [()], DECODING).continuations[0]
+    assert second.continuations[0].token_ids == cold.token_ids
+    assert second.continuations[0].logprobs == pytest.approx(cold.logprobs, abs=1e-5)
+
+
+def test_a_warm_answer_equals_decoding_from_scratch():
+    lm = fresh()
+    ask(lm, 50, 51)
+    prompt = Prompt((*HEADER, 50, 52), STOP)
+    found = lm.decode(prompt, [()], DECODING).continuations[0]
+    ids, _ = decode_from_scratch(lm, prompt, (), DECODING.max_tokens)
+    assert list(found.token_ids) == [i for i in ids if i != 2]
+
+
+def test_least_recently_used_goes_first_when_memory_is_short():
+    one = fresh()
+    ask(one, 50)
+    lm = fresh(prefix_bytes=int(2.5 * one._store.nbytes))
+    other = Prompt(tuple(range(60, 90)), STOP)
+    ask(lm, 50)
+    lm.decode(other, [()], DECODING)
+    ask(lm, 51)  # the header is used again, so the other prompt is now the oldest
+    assert lm._store.nbytes <= 2.5 * one._store.nbytes
+    assert ask(lm, 52).cost.reused_tokens == len(HEADER)
+    assert lm.decode(other, [()], DECODING).cost.reused_tokens == 0
+
+
+def test_a_limit_of_nothing_keeps_nothing():
+    lm = fresh(prefix_bytes=0)
+    assert ask(lm, 50).continuations == ask(lm, 50).continuations
+    assert ask(lm, 50).cost.reused_tokens == 0
+
+
+def test_common_length():
+    assert [common_length(a, b) for a, b in [((), (1,)), ((1, 2), (1, 3)), ((1, 2), (1, 2, 3))]] == [0, 1, 2]

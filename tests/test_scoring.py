@@ -1,0 +1,231 @@
+"""The three scores and the ranking: vectors, invariants, and any tokenizer with any other."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from conftest import tiny_nli, vectors
+from fakes import FakeNli
+from sdlg import ScriptedModel
+from sdlg.options import Scoring
+from sdlg.records import Alternative, Question, Sequence
+from sdlg.scoring import score_answer
+from sdlg.scoring.candidates import find_candidates, find_places, normalised
+from sdlg.scoring.scores import (
+    RANKINGS,
+    combined_rank,
+    cosine_substitution,
+    dense_ranks,
+    dot_substitution,
+    ranked_order,
+    token_attribution,
+    word_attribution,
+)
+
+V = vectors("scoring")
+
+
+def test_attribution_vectors():
+    z, g = np.array(V["E"])[V["init"]], np.array(V["grad"])
+    assert [token_attribution(z[k : k + 1], g[k : k + 1]) for k in range(3)] == pytest.approx(V["A_token"], abs=1e-9)
+    assert [word_attribution(z[w], g[w]) for w in V["words"]] == pytest.approx(V["A_word"], abs=1e-9)
+
+
+def test_substitution_vectors():
+    table, g = np.array(V["E"]), np.array(V["grad"])
+    for row in V["candidates"]:
+        z = table[V["init"][row["pos"]]]
+        assert cosine_substitution(z, table[[row["id"]]], g[row["pos"]])[0] == pytest.approx(row["S_cos"], abs=1e-9)
+        assert dot_substitution(z, table[[row["id"]]], g[row["pos"]])[0] == pytest.approx(row["S_dot"], abs=1e-9)
+
+
+def columns():
+    rows = V["candidates"]
+    return tuple(np.array([row[name] for row in rows]) for name in ("A", "S_cos", "I")), rows
+
+
+def test_rank_vectors():
+    (a, s, i), rows = columns()
+    for name, score in (("rA", a), ("rS", s), ("rI", i)):
+        assert dense_ranks(score).tolist() == [row[name] for row in rows]
+    thirds = (1 / 3, 1 / 3, 1 / 3)
+    assert combined_rank((a, s, i), thirds, "dense_rank").tolist() == pytest.approx(
+        [r["mean_rank"] for r in rows], abs=1e-9
+    )
+    assert combined_rank((a, s, i), thirds, "percentile").tolist() == pytest.approx([r["pct"] for r in rows], abs=1e-9)
+
+
+@pytest.mark.parametrize(("ranking", "wanted"), [("dense_rank", "order_dense"), ("percentile", "order_pct")])
+def test_order_vectors(ranking, wanted):
+    scores, rows = columns()
+    rank = combined_rank(scores, (1 / 3, 1 / 3, 1 / 3), ranking)
+    order = ranked_order(rank, scores[2], [r["pos"] for r in rows], [r["id"] for r in rows])
+    assert [[rows[k]["word"], rows[k]["id"]] for k in order] == V[wanted]
+
+
+SCORES = st.lists(st.floats(-5, 5), min_size=1, max_size=12)
+
+
+@given(SCORES)
+def test_rankings_agree_on_one_score_and_ignore_its_scale(values):
+    scores = np.array(values)
+    for ranking in RANKINGS.values():
+        by_rank = ranking(scores)
+        assert (np.argsort(by_rank, kind="stable")[0] == int(scores.argmax())) or by_rank.min() == by_rank[
+            scores.argmax()
+        ]
+    assert dense_ranks(scores * 3 + 1).tolist() == dense_ranks(np.round(scores * 3 + 1, 300)).tolist()
+
+
+def test_zero_vectors_score_zero():
+    assert cosine_substitution(np.ones(3), np.ones((1, 3)), np.ones(3))[0] == 0
+    assert cosine_substitution(np.ones(3), np.zeros((1, 3)), np.zeros(3))[0] == 0
+    assert token_attribution(np.zeros((0, 3)), np.zeros((0, 3))) == 0
+
+
+# -- candidates -------------------------------------------------------------------------------------------------
+
+SCRIPT = {
+    "": {"Paris": 0.5, "paris": 0.1, "Lyon": 0.2, " lyon": 0.1, "  ": 0.05, "<end>": 0.05},
+    "Paris": {" is": 0.6, "<end>": 0.3, "ian": 0.1},
+    "Paris is": {" nice": 0.9995, " big": 0.0005},
+}
+
+
+def scripted(script=SCRIPT, **scoring):
+    model = ScriptedModel(script)
+    prompt = model.prompt(Question("Where?"), "auto")
+    from sdlg.options import Options
+    from sdlg.sampling.sdlg import initial_answer
+
+    options = Options(scoring=Scoring(**scoring))
+    answer, _ = initial_answer(model, prompt, options, lambda stage, text: None)
+    places = find_places(model, answer, options.scoring)
+    return model, answer, find_candidates(model, answer, places, prompt.stop, options.scoring)
+
+
+def test_candidates_are_distinct_likely_words():
+    _, answer, found = scripted()
+    assert answer.text == "Paris is nice"
+    assert [(c.position, c.surface, round(c.mass, 4), c.ends_answer) for c in found] == [
+        (0, "Lyon", 0.3, False),  # with " lyon" merged in; "paris" is the original's word; blanks are no word
+        (1, "", 0.3, True),  # the end is a candidate after the first position only
+        (1, "ian", 0.1, False),
+    ]
+
+
+def test_without_merging_every_token_stands_for_itself():
+    _, _, found = scripted(merging="none")
+    assert [(c.surface, round(c.mass, 4)) for c in found if c.position == 0] == [("Lyon", 0.2), (" lyon", 0.1)]
+
+
+def test_candidates_are_above_the_threshold():
+    assert {c.surface for c in scripted(min_probability=0.11)[2] if c.position == 1} == {""}
+    assert {c.surface for c in scripted(min_probability=0.0)[2] if c.position == 2} == {" big"}
+
+
+def test_words_that_continue_are_no_places_unless_all_are_asked_for():
+    script = {"": {"Ein": 0.6, "New": 0.4}, "Ein": {"stein": 0.7, "horn": 0.3}}
+    assert {c.position for c in scripted(script)[2]} == {0}
+    assert {c.position for c in scripted(script, positions="all")[2]} == {0, 1}
+
+
+def test_the_whole_word_counts_as_the_original_too():
+    script = {"": {"Ein": 0.6, "Einstein": 0.4}, "Ein": {"stein": 1.0}}
+    assert scripted(script)[2] == []
+
+
+@pytest.mark.parametrize(("one", "other"), [(" Paris", "paris"), ("ﬁne", "FINE"), ("Straße", "STRASSE")])
+def test_spellings_of_one_word_are_the_same(one, other):
+    assert normalised(one) == normalised(other)
+
+
+# -- the whole scoring ------------------------------------------------------------------------------------------
+
+
+def test_an_empty_answer_is_ranked_by_importance_alone():
+    model = ScriptedModel({"": {"<end>": 0.6, "Yes": 0.1, "No": 0.3}})
+    answer = Sequence("", (), (), "eos", math.log(0.6), (tuple(model.next_tokens("")),))
+    scored = score_answer("Q?", answer, model.prompt(Question("Q?"), "auto").stop, model, FakeNli(), Scoring())
+    assert [s.replacement for s in scored.substitutions] == ["No", "Yes"]
+    assert scored.words == ()
+
+
+def test_one_word_answers_use_importance_alone_only_if_asked():
+    model = ScriptedModel({"": {"Paris": 0.5, "Lyon": 0.2, "Rome": 0.3}})
+    answer = Sequence(
+        "Paris", (model.token_id("Paris"),), (math.log(0.5),), "eos", 0.0, (tuple(model.next_tokens("")),)
+    )
+    stop = model.prompt(Question("Q?"), "auto").stop
+    scored = score_answer("Q?", answer, stop, model, FakeNli(), Scoring(one_word="importance"))
+    assert [s.replacement for s in scored.substitutions] == ["Rome", "Lyon"]
+    assert [s.rank for s in scored.substitutions] == [1, 2]
+
+
+def test_a_shared_vocabulary_reduces_to_the_paper():
+    """One LM token per NLI piece: A and S are the formulas on the NLI model's own table."""
+    nli = tiny_nli()
+    model = ScriptedModel(
+        {"": {"paris": 0.6, "lyon": 0.4}, "paris": {" is": 0.7, " was": 0.3}, "paris is": {" big": 1.0}}
+    )
+    tokens = ["paris", " is", " big"]
+    ids = tuple(model.token_id(token) for token in tokens)
+    steps = tuple(tuple(model.next_tokens("".join(tokens[:k]))) for k in range(3))
+    answer = Sequence("paris is big", ids, (-0.5, -0.3, 0.0), "eos", 0.0, steps)
+    options = Scoring(gradient_side="premise")
+    stop = model.prompt(Question("q"), "auto").stop
+    found = {s.replacement: s for s in score_answer("where", answer, stop, model, nli, options).substitutions}
+    sensitivity = nli.sensitivity("where", "paris is big")
+    table = nli._embedding.weight.detach().double().numpy()
+    for position, word in ((0, "lyon"), (1, "was")):
+        z, g = sensitivity.embeddings[position], sensitivity.premise_gradients[position]
+        (piece,) = nli.tokenizer(word, add_special_tokens=False).input_ids
+        assert found[word].attribution == pytest.approx(float(np.linalg.norm(z * g)), rel=1e-9)
+        assert found[word].substitution == pytest.approx(cosine_substitution(z, table[[piece]], g)[0], rel=1e-9)
+    assert found["was"].importance == pytest.approx(0.3)
+
+
+def test_real_tokenizers_that_differ_are_the_normal_case(smollm2, nli_minilm):
+    from sdlg.options import Options
+    from sdlg.sampling.sdlg import initial_answer
+
+    question = "What is the capital of France?"
+    prompt = smollm2.prompt(Question(question), "auto")
+    answer, _ = initial_answer(smollm2, prompt, Options(), lambda stage, text: None)
+    scored = score_answer(question, answer, prompt.stop, smollm2, nli_minilm, Scoring())
+    assert [w.text for w in scored.words] == answer.text.split()
+    heaviest = max(scored.words, key=lambda word: word.attribution)
+    assert heaviest.text.startswith("Paris")
+    assert all(math.isfinite(s.substitution) and -1.0001 <= s.substitution <= 1.0001 for s in scored.substitutions)
+    assert [s.rank for s in scored.substitutions] == list(range(1, len(scored.substitutions) + 1))
+
+
+def test_mapped_embeddings_put_words_near_their_own(smollm2, nli_minilm):
+    from sdlg.scoring.mapping import fit_embedding_map
+
+    mapped = fit_embedding_map(smollm2, nli_minilm)
+    words = [" Paris", " London", " music", " seven", " green"]
+    ids = [smollm2.tokenizer(word, add_special_tokens=False).input_ids[0] for word in words]
+    there, own = mapped(ids), nli_minilm.embed([("", word) for word in words])
+    cosines = (there @ own.T) / np.linalg.norm(there, axis=1)[:, None] / np.linalg.norm(own, axis=1)[None]
+    assert (cosines.argmax(axis=1) == np.arange(len(words))).all()
+
+
+def test_half_characters_have_no_substitution_score():
+    model = ScriptedModel({"": {"a": 0.6, "\ufffd": 0.4}})
+    answer = Sequence(
+        "a",
+        (model.token_id("a"),),
+        (math.log(0.6),),
+        "eos",
+        0.0,
+        ((Alternative(model.token_id("\ufffd"), math.log(0.4)),),),
+    )
+    stop = model.prompt(Question("q"), "auto").stop
+    (found,) = score_answer("q", answer, stop, model, FakeNli(), Scoring()).substitutions
+    assert found.importance == pytest.approx(0.4)

@@ -1,0 +1,214 @@
+"""What people see in a terminal."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import replace
+
+import pytest
+from rich.cells import cell_len
+from rich.console import Console
+
+from fakes import CAPITAL, fake_pipeline
+from sdlg.pipeline import Progress
+from sdlg.results import Result
+from sdlg.views.notebook import notebook_view
+from sdlg.views.progress import ProgressLine
+from sdlg.views.reading import reading, word_shades
+from sdlg.views.terminal import print_result, terminal_view, visible
+
+ESCAPE = "\x1b"
+
+
+def asked(script=CAPITAL, **options) -> Result:
+    return fake_pipeline(script, **options).ask("What?")
+
+
+def shown(result: Result, *, width: int = 100, **console) -> str:
+    """The view as it would be printed; without colours unless a terminal is forced."""
+    out = Console(file=io.StringIO(), width=width, highlight=False, **console)
+    print_result(out, result)
+    return out.file.getvalue()
+
+
+def in_colour(result: Result, **more) -> str:
+    return shown(result, force_terminal=True, color_system="truecolor", **more)
+
+
+def underlined(result: Result) -> list[str]:
+    """What is marked in each alternative."""
+    alternatives = terminal_view(result).renderables[5].renderable
+    texts = list(alternatives.columns[2].cells)
+    return [
+        text.plain[span.start : span.end] for text in texts for span in text.spans if "underline" in str(span.style)
+    ]
+
+
+# -- control characters -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("character", ["\x1b", "\x00", "\x07", "\x08", "\r", "\x7f", "\x9b", "\u202e", "\u2066"])
+def test_control_and_direction_characters_are_made_visible(character):
+    assert character not in visible(f"a{character}b")
+    assert len(visible(f"a{character}b")) == 3  # offsets stay right
+
+
+def test_other_characters_stay_themselves():
+    assert visible("Tab\tand\nline, 東京 🗼 [bold]é") == "Tab\tand\nline, 東京 🗼 [bold]é"
+
+
+def test_an_ansi_escape_in_model_text_never_reaches_the_terminal():
+    evil = f"{ESCAPE}]0;owned\x07{ESCAPE}[31mred"
+    view = shown(asked({"": {evil: 0.6, f"{evil}!": 0.4}}))
+    assert ESCAPE not in view
+    assert "\x07" not in view
+    assert view.count("␛[31mred") >= 3  # answer, meanings, alternatives
+
+
+def test_square_brackets_in_model_text_are_not_markup():
+    assert "[red]Paris[/nonsense]" in shown(asked({"": {"[red]Paris[/nonsense]": 1.0}}))
+
+
+# -- parts ------------------------------------------------------------------------------------------------------
+
+
+def test_the_view_shows_answer_entropy_meanings_alternatives_and_cost():
+    result = asked()
+    view = shown(result)
+    assert view.splitlines()[0].strip() == "It is Paris"
+    assert f"semantic entropy {result.semantic_entropy:.2f} nats — {reading(result)}" in view
+    assert "77.2% ███████████████ It is Paris ×3" in view
+    assert "● 25.0% It is Lyon" in view
+    assert "88.4% of all probability looked at · 6 sequences" in view
+    assert ESCAPE not in view
+
+
+def test_the_likeliest_meaning_comes_first():
+    lines = shown(asked({"": {"a": 0.35, "b": 0.33, "c": 0.32}, "a": {"x": 0.1, "y": 0.05, "z": 0.05}})).splitlines()
+    shares = [float(line.split("%")[0]) for line in lines if "█" in line]
+    assert shares == sorted(shares, reverse=True)
+
+
+def test_the_changed_word_is_marked():
+    result = asked()
+    assert underlined(result) == [sample.substitution.replacement for sample in result.samples[1:]]
+    assert f"It is {ESCAPE}[1;4mLyon{ESCAPE}[0m" in in_colour(result)
+
+
+def test_the_whole_changed_word_is_marked_when_its_token_only_begins_it():
+    script = {
+        "": {"Near": 1.0},
+        "Near": {" Paris": 0.7, " Mar": 0.3},
+        "Near Mar": {"seille": 1.0},
+        "Near Marseille": {" now": 1.0},
+    }
+    result = asked(script)
+    assert result.samples[1].text == "Near Marseille now"
+    assert underlined(result) == ["Marseille"]
+
+
+def test_a_branch_that_ends_early_is_marked():
+    result = asked({"": {"Paris": 1.0}, "Paris": {" now": 0.6, "<end>": 0.4}})
+    assert "40.0% Paris ⏹" in shown(result)
+
+
+def test_words_are_coloured_by_attribution():
+    result = asked()
+    assert max(word_shades(result)) == 1.0
+    assert f"{ESCAPE}[1;38;2;220;50;47mis{ESCAPE}[0m" in in_colour(result)
+    assert ESCAPE + "[38" not in in_colour(result, no_color=True)
+
+
+def test_an_empty_answer_is_said_to_be_empty():
+    view = shown(asked({"": {"<end>": 0.8, "Paris": 0.2}}))
+    assert view.splitlines()[0].strip() == "(an empty answer)"
+    assert "(empty)" in view
+    assert "● 20.0% Paris" in view
+
+
+def test_an_answer_of_control_characters_and_spaces_is_shown():
+    assert "␀" in shown(asked({"": {"\x00 \x00": 1.0}}))
+
+
+@pytest.mark.parametrize("word", [" word", "W", "京"])
+def test_a_very_long_answer_is_wrapped_and_keeps_its_bars(word):
+    long = (word * 400).strip()
+    lines = shown(asked({"": {long: 0.6, f"{long}!": 0.4}}), width=60).splitlines()
+    assert max(map(cell_len, lines)) <= 60
+    assert sum(line.count(word.strip()) for line in lines) == 4 * 400  # whole: the answer, two meanings, an alternative
+    assert any("█" * 10 in line for line in lines)
+
+
+def test_an_answer_of_several_lines_keeps_them():
+    lines = [line.strip() for line in shown(asked({"": {"One\nTwo": 1.0}})).splitlines()]
+    assert lines[:2] == ["One", "Two"]
+
+
+def test_one_sample_has_no_alternatives_and_says_why():
+    certain = shown(asked({"": {"Paris": 1.0}}))
+    assert "alternatives\n" not in certain
+    assert "no likely alternative was found" in certain
+    alone = shown(asked(samples=1))
+    assert "alternatives\n" not in alone
+    assert "no likely alternative" not in alone  # nobody looked for one
+    assert "ask for more samples" in alone
+
+
+def test_notes_are_shown():
+    view = " ".join(shown(asked(max_tokens=2)).split())
+    assert "note: the answer was cut at 2 tokens; raise --max-tokens" in view
+    assert "lower --min-probability to explore more" in view
+
+
+def test_the_notebook_shows_notes_too():
+    assert "the answer was cut at 2 tokens" in notebook_view(asked(max_tokens=2))
+
+
+# -- the reading ------------------------------------------------------------------------------------------------
+
+
+def with_shares(*shares: float) -> Result:
+    result = asked()
+    clusters = tuple(replace(result.clusters[n], probability=share) for n, share in enumerate(shares))
+    return replace(result, clusters=clusters)
+
+
+@pytest.mark.parametrize(
+    ("shares", "says"),
+    [
+        ((1.0,), "all 6 answers mean the same"),
+        ((0.95, 0.05), "2 meanings, but 95% of the probability is on the answer's own"),
+        ((0.7, 0.2, 0.1), "leans towards its answer (70%), 3 meanings in all"),
+        ((0.4, 0.3, 0.3), "wavers between 3 meanings; its answer's own holds 40%"),
+        ((0.3, 0.7), "the answer's own meaning holds 30%; another meaning is likelier"),
+    ],
+)
+def test_the_reading_says_how_probability_is_spread(shares, says):
+    assert says in reading(with_shares(*shares))
+
+
+# -- progress ---------------------------------------------------------------------------------------------------
+
+
+def test_progress_is_silent_without_a_terminal(capsys):
+    with ProgressLine() as watch:
+        watch(Progress("answer", "It is"))
+    assert capsys.readouterr() == ("", "")
+
+
+def test_every_stage_of_a_run_can_be_shown_on_a_terminal(monkeypatch):
+    screen = io.StringIO()
+    screen.isatty = lambda: True
+    monkeypatch.setattr("sys.stderr", screen)
+    monkeypatch.setenv("TERM", "xterm")
+    seen = []
+    with ProgressLine() as watch:
+
+        def both(progress: Progress) -> None:
+            seen.append(progress.stage)
+            watch(progress)
+
+        fake_pipeline(watch=both).ask("What?")
+        watch(Progress("answer", f"{ESCAPE}[31m[red]\nhello"))
+    assert list(dict.fromkeys(seen)) == ["load", "answer", "scores", "branches", "clusters"]
+    assert f"{ESCAPE}[31m" not in screen.getvalue()
