@@ -137,8 +137,8 @@ def test_no_question_at_a_terminal_is_refused(run, never_loads, monkeypatch):
         (["--preset", "papper"], ["unknown preset 'papper'", "default, paper"]),
         (["--method", "magic"], ["unknown method 'magic'", "sdlg"]),
         (["--linkage", "chain"], ["unknown linkage 'chain'", "greedy_first, components, last_match"]),
-        (["--samples", "0"], ["samples must be between 1 and 1000, not 0"]),
-        (["--temperature", "nan"], ["temperature must be between"]),
+        (["--samples", "0"], ["samples must be a whole number from 1 to 1000, not 0"]),
+        (["--temperature", "nan"], ["temperature must be a number from"]),
         (["--file", "questions.txt"], ["a question or --file, not both"]),
         (["--context", "@no/such/file"], ["cannot read no/such/file"]),
     ],
@@ -476,4 +476,4 @@ def test_output_that_cannot_be_written_is_told_once():
 def test_a_wrong_option_ends_with_code_2():
     done = program("-m", "sdlg.cli", "ask", QUESTION, "--samples", "0")
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == "sdlg: samples must be between 1 and 1000, not 0\n"
+    assert done.stderr == "sdlg: samples must be a whole number from 1 to 1000, not 0\n"

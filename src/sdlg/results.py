@@ -71,10 +71,8 @@ class Result:
         return {**_sequence_dict(self.answer), "tokens": list(self.tokens), "words": words}
 
     def to_json(self, indent: int | None = None) -> str:
-        """One line by default. Characters stay themselves; lone surrogates are escaped."""
-        return (
-            json.dumps(self.to_dict(), ensure_ascii=False, indent=indent).encode("utf-8", "backslashreplace").decode()
-        )
+        """One line by default. Characters stay themselves."""
+        return json.dumps(self.to_dict(), ensure_ascii=False, indent=indent)
 
     def __repr__(self) -> str:
         headline = f"  semantic entropy {self.semantic_entropy:.3f} nats, {len(self.clusters)} meanings"

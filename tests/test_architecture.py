@@ -1,0 +1,98 @@
+"""The floor plan: arrows point right, heavy packages stay in their room, `import sdlg` is light."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+SOURCE = Path(__file__).resolve().parents[1] / "src" / "sdlg"
+
+# Left to right. A module may import from its own column and from those to its left.
+COLUMNS = [
+    {"errors", "records"},
+    {"options", "home", "threads"},
+    {"models"},
+    {"nli", "alignment"},
+    {"scoring", "clustering", "estimators"},
+    {"sampling"},
+    {"results"},
+    {"pipeline", "batch"},
+    {"views"},
+    {"cli"},
+]
+LOADERS = {
+    "models/network",
+    "models/trunk",
+    "models/transformers_lm",
+    "models/embedded",
+    "nli/classifier",
+    "nli/embedded",
+}
+ROOMS = {
+    "torch": LOADERS | {"models/choosing", "models/decoding"},
+    "transformers": LOADERS,
+    "rich": {"views/terminal", "views/progress", "cli"},
+}  # fmt: skip
+LATE = {"results": {"views"}}  # a result shows itself in a notebook: imported when it does
+
+
+def modules():
+    for path in sorted(SOURCE.rglob("*.py")):
+        name = path.relative_to(SOURCE).with_suffix("").as_posix()
+        yield name, ast.parse(path.read_text())
+
+
+def imports(tree):
+    """(package, level) of every import but those for type checkers."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.If) and getattr(node.test, "id", "") == "TYPE_CHECKING":
+            node.body = []
+        if isinstance(node, ast.ImportFrom):
+            yield (node.module or ""), node.level, [alias.name for alias in node.names]
+        elif isinstance(node, ast.Import):
+            for alias in node.names:
+                yield alias.name, 0, []
+
+
+def column(name):
+    return next(k for k, names in enumerate(COLUMNS) if name in names)
+
+
+def test_no_arrow_points_left():
+    for name, tree in modules():
+        parts = name.split("/")
+        if parts[0] == "__init__":
+            continue
+        for module, level, names in imports(tree):
+            if level == 0 or level > len(parts):
+                continue
+            if level < len(parts):  # inside its own folder
+                continue
+            for target in [module.split(".")[0]] if module else names:
+                if target in ("__version__",) or target in LATE.get(parts[0], ()):
+                    continue
+                assert column(target) <= column(parts[0]), f"{name} imports {target}, which is to its right"
+
+
+def test_heavy_packages_stay_in_their_room():
+    for name, tree in modules():
+        for module, level, _ in imports(tree):
+            package = module.split(".")[0]
+            if level == 0 and package in ROOMS:
+                assert name in ROOMS[package], f"{name} imports {package}"
+
+
+def test_importing_sdlg_imports_nothing_heavy():
+    code = "import sdlg, sys; print([m for m in ('torch', 'transformers', 'numpy', 'rich') if m in sys.modules])"
+    assert (
+        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "[]"
+    )
+
+
+def test_every_public_name_is_there():
+    import sdlg
+
+    assert all(getattr(sdlg, name) is not None for name in sdlg.__all__)
+    assert set(dir(sdlg)) == set(sdlg.__all__)

@@ -1,0 +1,119 @@
+"""Clusters: every linkage against a twin, one answer in one cluster, both directions asked, no pair wasted."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sdlg.clustering import cluster_answers
+from sdlg.nli.base import Verdict
+from sdlg.options import Clustering
+
+ENTAILS, NEUTRAL, CONTRADICTS = Verdict(0.1, 0.1, 0.8), Verdict(0.1, 0.8, 0.1), Verdict(0.8, 0.1, 0.1)
+
+
+class Table:
+    """A judge that looks pairs up, and remembers what it was asked."""
+
+    def __init__(self, verdicts):
+        self.verdicts, self.asked = verdicts, []
+
+    def __call__(self, pairs):
+        self.asked += pairs
+        return [self.verdicts.get(pair, CONTRADICTS) for pair in pairs]
+
+
+def clusters(texts, verdicts, **options):
+    return cluster_answers(texts, Table(verdicts), Clustering(**options))
+
+
+def both(*pairs, verdict=ENTAILS):
+    return {p: verdict for a, b in pairs for p in ((a, b), (b, a))}
+
+
+def test_one_direction_is_not_equivalence():
+    assert clusters(["a", "b"], {("a", "b"): ENTAILS}) == (0, 1)
+    assert clusters(["a", "b"], {("b", "a"): ENTAILS}) == (0, 1)
+    assert clusters(["a", "b"], both(("a", "b"))) == (0, 0)
+
+
+def test_neutral_answers_are_equivalent_only_where_contradiction_decides():
+    neutral = both(("a", "b"), verdict=NEUTRAL)
+    assert clusters(["a", "b"], neutral, equivalence="strict") == (0, 1)
+    assert clusters(["a", "b"], neutral, equivalence="not_contradiction") == (0, 0)
+
+
+def test_equal_texts_are_one_answer_and_are_never_compared():
+    judge = Table({})
+    assert cluster_answers(["Paris", " paris", "PARIS ", "Lyon"], judge, Clustering()) == (0, 0, 0, 1)
+    assert judge.asked == [("Paris", "Lyon")]  # it contradicts, so the other direction is not asked
+
+
+def test_five_identical_answers_are_one_cluster_without_any_pair():
+    judge = Table({})
+    assert cluster_answers(["x"] * 5, judge, Clustering()) == (0,) * 5
+    assert judge.asked == []
+
+
+def test_linkages_differ_where_equivalence_is_not_transitive():
+    chain = both(("a", "b"), ("b", "c"))
+    assert clusters(["a", "b", "c"], chain, linkage="greedy_first") == (0, 0, 1)
+    assert clusters(["a", "b", "c"], chain, linkage="components") == (0, 0, 0)
+    assert clusters(["a", "b", "c"], chain, linkage="last_match") == (0, 0, 0)
+    fork = both(("a", "c"), ("b", "c"))
+    assert clusters(["a", "b", "c"], fork, linkage="greedy_first") == (0, 1, 0)
+    assert clusters(["a", "b", "c"], fork, linkage="last_match") == (0, 1, 1)
+
+
+@st.composite
+def graphs(draw):
+    n = draw(st.integers(1, 6))
+    return n, {pair for pair in itertools.combinations(range(n), 2) if draw(st.booleans())}
+
+
+def twin_greedy(n, edges):
+    found = []  # lists of members
+    for k in range(n):
+        home = next((members for members in found if (members[0], k) in edges), None)
+        home.append(k) if home else found.append([k])
+    return partition(found, n)
+
+
+def twin_components(n, edges):
+    found = [{k} for k in range(n)]
+    for a, b in edges:
+        one, other = (next(group for group in found if k in group) for k in (a, b))
+        if one is not other:
+            found.remove(other)
+            one |= other
+    return partition(found, n)
+
+
+def twin_last(n, edges):
+    ids = list(range(n))
+    for i in range(n):
+        for j in range(i + 1, n):
+            if (i, j) in edges:
+                ids[j] = ids[i]
+    return partition([[k for k in range(n) if ids[k] == number] for number in set(ids)], n)
+
+
+def partition(groups, n):
+    return {frozenset(group) for group in groups if group}
+
+
+@given(graphs())
+@pytest.mark.parametrize(
+    ("linkage", "twin"), [("greedy_first", twin_greedy), ("components", twin_components), ("last_match", twin_last)]
+)
+def test_linkages_equal_their_brute_force_twins(linkage, twin, graph):
+    n, edges = graph
+    texts = [f"answer {k}" for k in range(n)]
+    verdicts = both(*((texts[a], texts[b]) for a, b in edges))
+    found = clusters(texts, verdicts, linkage=linkage)
+    assert partition([[k for k in range(n) if found[k] == number] for number in set(found)], n) == twin(n, edges)
+    assert found[0] == 0
+    assert list(dict.fromkeys(found)) == list(range(len(set(found))))  # numbered by first appearance
