@@ -24,7 +24,7 @@ import numpy as np
 import sdlg
 from sdlg.clustering import cluster_answers
 from sdlg.estimators import semantic
-from sdlg.estimators.semantic import Branching, Draws
+from sdlg.estimators.base import Branching, Samples
 from sdlg.options import Clustering
 
 DATA = Path(os.environ.get("SDLG_DATA", Path(__file__).resolve().parents[2] / "shared" / "data"))
@@ -63,7 +63,7 @@ def generate(preset: str, questions: int, out: Path, pipeline: sdlg.Pipeline) ->
     return [json.loads(line) for line in out.read_text(encoding="utf-8").splitlines()[:questions]]
 
 
-def draws_of(row: dict[str, Any], clusters: tuple[int, ...]) -> Draws:
+def samples_of(row: dict[str, Any], clusters: tuple[int, ...]) -> Samples:
     answer = row["answer"]["logprobs"]
     branchings = [
         None if (s := sample["substitution"]) is None
@@ -74,7 +74,7 @@ def draws_of(row: dict[str, Any], clusters: tuple[int, ...]) -> Draws:
         (*sample["logprobs"], *([] if sample["stop_logprob"] is None else [sample["stop_logprob"]]))
         for sample in row["samples"]
     ]
-    return Draws(tuple(steps), tuple(range(len(steps))), clusters, tuple(branchings))
+    return Samples(tuple(steps), tuple(range(len(steps))), clusters, tuple(branchings))
 
 
 def auroc(scores: np.ndarray[Any, Any], wrong: np.ndarray[Any, Any]) -> float:
@@ -100,36 +100,36 @@ def table(preset: str, rows: list[dict[str, Any]], pipeline: sdlg.Pipeline) -> l
     lines += ["| equivalence, linkage | estimator | AUROC | 95 % interval | clusters |", "|---|---|---|---|---|"]
     for equivalence, linkage in (("strict", "greedy_first"), ("not_contradiction", "last_match")):
         options = Clustering(equivalence, linkage)
-        all_draws = []
+        all_samples = []
         for row in rows:
             texts = [sample["text"] for sample in row["samples"]]
             clusters = cluster_answers(texts, lambda pairs, q=row["question"]: pipeline.nli.judge(q, pairs), options)  # type: ignore[misc]
-            all_draws.append(draws_of(row, clusters))
-        mean_clusters = np.mean([len(set(draws.clusters)) for draws in all_draws])
-        for name, scores in estimators(all_draws).items():
+            all_samples.append(samples_of(row, clusters))
+        mean_clusters = np.mean([len(set(samples.clusters or ())) for samples in all_samples])
+        for name, scores in estimators(all_samples).items():
             low, high = interval(scores, wrong)
             found = f"{auroc(scores, wrong):.3f} | {low:.3f}–{high:.3f} | {mean_clusters:.2f}"
             lines.append(f"| {equivalence}, {linkage} | {name} | {found} |")
     return lines
 
 
-def estimators(all_draws: list[Draws]) -> dict[str, np.ndarray[Any, Any]]:
+def estimators(all_samples: list[Samples]) -> dict[str, np.ndarray[Any, Any]]:
     found: dict[str, list[float]] = {}
-    for draws in all_draws:
+    for samples in all_samples:
         for weighting, likelihood, logarithm in itertools.product(
             ("importance", "branch_mass"), semantic.LIKELIHOODS, semantic.LOGARITHMS
         ):
             if weighting == "branch_mass" and likelihood != "total":
                 continue
-            masses = semantic.cluster_log_masses(draws, semantic.log_terms(draws, weighting, likelihood))
+            masses = semantic.cluster_log_masses(samples, semantic.log_terms(samples, weighting, likelihood))
             found.setdefault(f"{weighting}, {likelihood}, {logarithm}", []).append(
                 semantic.LOGARITHMS[logarithm](masses)
             )
-        found.setdefault("frequency", []).append(semantic.frequency_entropy(draws))
-        found.setdefault("number of clusters", []).append(float(len(set(draws.clusters))))
-        found.setdefault("predictive entropy", []).append(semantic.predictive_entropy(draws))
-        found.setdefault("LN predictive entropy", []).append(semantic.length_normalised_predictive_entropy(draws))
-        found.setdefault("−log p(answer)", []).append(-float(semantic.total_logprobs(draws)[0]))
+        found.setdefault("frequency", []).append(semantic.frequency_entropy(samples))
+        found.setdefault("number of clusters", []).append(float(len(set(samples.clusters or ()))))
+        found.setdefault("predictive entropy", []).append(semantic.predictive_entropy(samples))
+        found.setdefault("LN predictive entropy", []).append(semantic.length_normalised_predictive_entropy(samples))
+        found.setdefault("−log p(answer)", []).append(-float(semantic.total_logprobs(samples)[0]))
     return {name: np.array(values) for name, values in found.items()}
 
 

@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 
 from conftest import vectors
 from sdlg.estimators import semantic as s
-from sdlg.estimators.semantic import Branching, Draws
+from sdlg.estimators.base import Branching, Samples
 
 V = vectors("estimator")
 COMMON = ("ms_duplicates", "ms_distinct", "single", "identical", "sdlg")
 
 
-def draws_of(case):
+def samples_of(case):
     given_ = V[case]["input"]
     positions = given_.get("subst_pos", [None] * len(given_["token_logprobs"]))
     logprobs = tuple(map(tuple, given_["token_logprobs"]))
@@ -26,7 +26,7 @@ def draws_of(case):
         None if t is None else Branching(sum(row[:t]), math.log(p))
         for row, t, p in zip(logprobs, positions, chances, strict=True)
     )
-    return Draws(logprobs, tuple(given_["sequence_ids"]), tuple(given_["cluster_ids"]), branchings)
+    return Samples(logprobs, tuple(given_["sequence_ids"]), tuple(given_["cluster_ids"]), branchings)
 
 
 def close(value):
@@ -35,7 +35,7 @@ def close(value):
 
 @pytest.mark.parametrize("case", COMMON)
 def test_likelihood_vectors(case):
-    draws, out = draws_of(case), V[case]["output"]
+    draws, out = samples_of(case), V[case]["output"]
     assert s.total_logprobs(draws).tolist() == close(out["total_logprob"])
     assert s.mean_logprobs(draws).tolist() == close(out["ln_logprob"])
     assert s.predictive_entropy(draws) == close(out["PE"])
@@ -46,7 +46,7 @@ def test_likelihood_vectors(case):
 @pytest.mark.parametrize("case", COMMON)
 @pytest.mark.parametrize(("short", "likelihood"), [("ln", "length_normalised"), ("tot", "total")])
 def test_semantic_entropy_vectors(case, short, likelihood):
-    draws, out = draws_of(case), V[case]["output"][short]
+    draws, out = samples_of(case), V[case]["output"][short]
     terms = s.LIKELIHOODS[likelihood](draws)
     for duplicates, suffix in (("counted", "dup"), ("unique", "unique")):
         masses = s.cluster_log_masses(draws, terms, duplicates=duplicates)
@@ -60,7 +60,7 @@ def test_semantic_entropy_vectors(case, short, likelihood):
 
 
 def test_underflow_vectors():
-    draws, out = draws_of("underflow"), V["underflow"]["output"]
+    draws, out = samples_of("underflow"), V["underflow"]["output"]
     masses = s.cluster_log_masses(draws, s.total_logprobs(draws))
     assert masses.tolist() == close(out["tot"]["log_mass"])
     assert s.proper_entropy(masses) == close(out["tot"]["SE_proper"])
@@ -71,7 +71,7 @@ def test_underflow_vectors():
 
 
 def test_sdlg_weight_vectors():
-    draws, out = draws_of("sdlg"), V["sdlg"]["output"]["sdlg"]
+    draws, out = samples_of("sdlg"), V["sdlg"]["output"]["sdlg"]
     raw = s.importance_log_weights(draws)
     assert np.exp(raw).tolist() == close(out["w_raw"])
     assert np.exp(s.l1_normalised(raw)).tolist() == close(out["w_l1"])
@@ -83,7 +83,7 @@ def test_sdlg_weight_vectors():
 
 @pytest.mark.parametrize(("short", "likelihood"), [("ln", "length_normalised"), ("tot", "total")])
 def test_sdlg_entropy_vectors(short, likelihood):
-    draws, out = draws_of("sdlg"), V["sdlg"]["output"]["sdlg"][short]
+    draws, out = samples_of("sdlg"), V["sdlg"]["output"]["sdlg"][short]
     masses = s.cluster_log_masses(draws, s.log_terms(draws, "importance", likelihood))
     assert np.exp(masses).tolist() == close(out["mass"])
     assert s.shares(masses).tolist() == close(out["p_c"])
@@ -93,7 +93,7 @@ def test_sdlg_entropy_vectors(short, likelihood):
 
 
 def test_branch_mass_vectors():
-    draws, out = draws_of("sdlg"), V["sdlg"]["output"]["sdlg"]["branch"]
+    draws, out = samples_of("sdlg"), V["sdlg"]["output"]["sdlg"]["branch"]
     weights = s.branch_log_masses(draws)
     masses = s.cluster_log_masses(draws, weights)
     assert np.exp(weights).tolist() == close(out["W"])
@@ -107,7 +107,7 @@ def test_branch_mass_vectors():
 
 def test_official_code_agrees():
     given_, out = V["official_cross_check"]["input"], V["official_cross_check"]["output"]
-    draws = Draws(tuple((x,) for x in given_["sum_logprob"]), (0, 1, 2), tuple(given_["cluster_ids"]))
+    draws = Samples(tuple((x,) for x in given_["sum_logprob"]), (0, 1, 2), tuple(given_["cluster_ids"]))
     weights = s.l1_normalised(np.log(given_["weights_raw"]))
     for short, values in (("ln", given_["avg_logprob"]), ("tot", given_["sum_logprob"])):
         likelihoods = np.array(values)
@@ -123,7 +123,7 @@ def test_asymptotics_of_duplicates():
     counts = [round(1000 * p) for p in given_["p_y"]]
     identities = [k for k, n in enumerate(counts) for _ in range(n)]
     logprobs = tuple((math.log(given_["p_y"][k]),) for k in identities)
-    draws = Draws(logprobs, tuple(identities), tuple(given_["cluster"][k] for k in identities))
+    draws = Samples(logprobs, tuple(identities), tuple(given_["cluster"][k] for k in identities))
     terms = s.total_logprobs(draws)
     assert s.shares(s.cluster_log_masses(draws, terms)).tolist() == close(given_["limit_sum_with_duplicates"])
     assert s.shares(s.cluster_log_masses(draws, terms, duplicates="unique")).tolist() == close(
@@ -142,7 +142,7 @@ def any_draws(draw):
     branchings = tuple(
         None if k == 0 else Branching(draw(st.floats(-600, 0)), draw(st.floats(-20, 0))) for k in range(n)
     )
-    return Draws(rows, tuple(range(n)), clusters, branchings)
+    return Samples(rows, tuple(range(n)), clusters, branchings)
 
 
 def every_estimate(draws):
@@ -161,7 +161,7 @@ def every_estimate(draws):
 
 def reordered(draws, order):
     pick = lambda values: tuple(values[k] for k in order)  # noqa: E731
-    return Draws(pick(draws.logprobs), pick(draws.identities), pick(draws.clusters), pick(draws.branchings))
+    return Samples(pick(draws.logprobs), pick(draws.identities), pick(draws.clusters), pick(draws.branchings))
 
 
 @given(any_draws(), st.randoms())
@@ -173,7 +173,7 @@ def test_the_order_of_answers_does_not_matter(draws, random):
 
 @given(any_draws())
 def test_relabelled_clusters_do_not_matter(draws):
-    relabelled = Draws(draws.logprobs, draws.identities, tuple(9 - c for c in draws.clusters), draws.branchings)
+    relabelled = Samples(draws.logprobs, draws.identities, tuple(9 - c for c in draws.clusters), draws.branchings)
     assert every_estimate(relabelled) == pytest.approx(every_estimate(draws), rel=1e-9, abs=1e-9)
 
 
@@ -189,7 +189,7 @@ def test_entropies_are_between_zero_and_the_log_of_the_clusters(draws):
 
 @given(any_draws())
 def test_a_duplicate_changes_nothing_where_duplicates_count_once(draws):
-    twice = Draws(
+    twice = Samples(
         *(values + values[:1] for values in (draws.logprobs, draws.identities, draws.clusters, draws.branchings))
     )
     for likelihood in s.LIKELIHOODS.values():
@@ -201,7 +201,7 @@ def test_a_duplicate_changes_nothing_where_duplicates_count_once(draws):
 @given(any_draws())
 def test_semantic_entropy_equals_a_brute_force_twin(draws):
     rows = [row if sum(row) > -300 else (-1.0,) for row in draws.logprobs]
-    draws = Draws(tuple(map(tuple, rows)), draws.identities, draws.clusters)
+    draws = Samples(tuple(map(tuple, rows)), draws.identities, draws.clusters)
     mass: dict[int, float] = {}
     for row, cluster in zip(rows, draws.clusters, strict=True):
         mass[cluster] = mass.get(cluster, 0.0) + math.exp(sum(row)) / len(rows)
@@ -212,7 +212,7 @@ def test_semantic_entropy_equals_a_brute_force_twin(draws):
 
 
 def test_very_small_likelihoods_stay_exact():
-    draws = Draws(((-5000.0,), (-5001.0,)), (0, 1), (0, 1))
+    draws = Samples(((-5000.0,), (-5001.0,)), (0, 1), (0, 1))
     p = 1 / (1 + math.exp(-1))
     masses = s.cluster_log_masses(draws, s.total_logprobs(draws))
     assert s.proper_entropy(masses) == pytest.approx(-p * math.log(p) - (1 - p) * math.log(1 - p))
@@ -221,4 +221,4 @@ def test_very_small_likelihoods_stay_exact():
 @pytest.mark.parametrize("parts", [((), (), ()), (((-1.0,),), (0, 1), (0,)), (((-1.0,),), (0,), (0, 1))])
 def test_parts_of_different_lengths_are_refused(parts):
     with pytest.raises(ValueError):
-        Draws(*parts)
+        Samples(*parts)

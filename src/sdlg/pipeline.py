@@ -16,7 +16,7 @@ from typing import Any
 from .alignment import token_texts
 from .clustering import cluster_answers
 from .errors import BadQuestion
-from .estimators import cluster_probabilities, draws_of, estimate_all
+from .estimators import cluster_probabilities, estimate_all, samples_of
 from .estimators.semantic import coverage, normalised_weights
 from .models import LanguageModel, load_model
 from .nli import NliModel, load_nli
@@ -100,13 +100,13 @@ class Pipeline:
 
     def _result(self, question: Question, sampled: Sampled, clusters: tuple[int, ...], cost: Cost) -> Result:
         started = time.perf_counter()
-        draws = draws_of(sampled.sequences, sampled.substitutions, clusters)
-        weights = normalised_weights(draws, self.options.estimation.weighting)
+        drawn = samples_of(sampled.sequences, sampled.substitutions, clusters)
+        weights = normalised_weights(drawn, self.options.estimation.weighting)
         samples = tuple(map(Sample, sampled.sequences, clusters, weights, sampled.substitutions))
-        shares = cluster_probabilities(draws, self.options.estimation)
+        shares = cluster_probabilities(drawn, self.options.estimation)
         members = [tuple(n for n, c in enumerate(clusters) if c == number) for number in range(len(shares))]
-        estimates = estimate_all(draws, self.options.estimation)
-        share_seen = coverage(draws)
+        estimates = estimate_all(drawn, self.options.estimation)
+        share_seen = coverage(drawn)
         answer = sampled.sequences[0]
         tokens = tuple(token_texts(answer.token_ids, self.model.text))
         return Result(

@@ -8,19 +8,19 @@ from collections.abc import Mapping
 from ..options import Estimation
 from ..records import Estimate, Sequence, Substitution
 from . import semantic
-from .semantic import Branching, Draws
+from .base import Branching, Samples, given
 
-__all__ = ["Draws", "cluster_probabilities", "draws_of", "estimate_all"]
+__all__ = ["Samples", "cluster_probabilities", "estimate_all", "samples_of"]
 
 HEADLINE = "semantic_entropy"
 
 
-def draws_of(
+def samples_of(
     sequences: tuple[Sequence, ...], substitutions: tuple[Substitution | None, ...], clusters: tuple[int, ...]
-) -> Draws:
+) -> Samples:
     """What the estimators need to know of sampled sequences. A merged candidate carries its whole mass."""
     answer = sequences[0].logprobs
-    return Draws(
+    return Samples(
         logprobs=tuple(sequence.decision_logprobs for sequence in sequences),
         identities=tuple((sequence.token_ids, sequence.stop_reason) for sequence in sequences),
         clusters=clusters,
@@ -32,38 +32,38 @@ def _branching(answer: tuple[float, ...], substitution: Substitution) -> Branchi
     return Branching(math.fsum(answer[: substitution.position]), math.log(substitution.importance))
 
 
-def cluster_probabilities(draws: Draws, options: Estimation) -> list[float]:
+def cluster_probabilities(samples: Samples, options: Estimation) -> list[float]:
     """The headline's probability of each cluster."""
-    terms = semantic.log_terms(draws, options.weighting, options.likelihood)
-    return [float(share) for share in semantic.shares(semantic.cluster_log_masses(draws, terms))]
+    terms = semantic.log_terms(samples, options.weighting, options.likelihood)
+    return [float(share) for share in semantic.shares(semantic.cluster_log_masses(samples, terms))]
 
 
-def estimate_all(draws: Draws, options: Estimation) -> dict[str, Estimate]:
+def estimate_all(samples: Samples, options: Estimation) -> dict[str, Estimate]:
     """The headline first, then what else these samples tell."""
     counted = "counted"
-    mass = semantic.cluster_log_masses(draws, semantic.branch_log_masses(draws))
-    likelihoods = semantic.LIKELIHOODS[options.likelihood](draws)
-    improper = semantic.improper_entropy(semantic.cluster_log_masses(draws, likelihoods))
+    mass = semantic.cluster_log_masses(samples, semantic.branch_log_masses(samples))
+    likelihoods = semantic.LIKELIHOODS[options.likelihood](samples)
+    improper = semantic.improper_entropy(semantic.cluster_log_masses(samples, likelihoods))
     return {
-        HEADLINE: _semantic_entropy(draws, options),
+        HEADLINE: _semantic_entropy(samples, options),
         "semantic_entropy_branch_mass": _nats(
             semantic.proper_entropy(mass), weighting="branch_mass", logarithm="normalised", duplicates=counted
         ),
         "semantic_entropy_improper": _nats(
             improper, weighting="uniform", likelihood=options.likelihood, duplicates=counted
         ),
-        "semantic_entropy_frequency": _nats(semantic.frequency_entropy(draws), weighting="frequency"),
-        "predictive_entropy": _nats(semantic.predictive_entropy(draws), likelihood="total"),
+        "semantic_entropy_frequency": _nats(semantic.frequency_entropy(samples), weighting="frequency"),
+        "predictive_entropy": _nats(semantic.predictive_entropy(samples), likelihood="total"),
         "length_normalised_predictive_entropy": _nats(
-            semantic.length_normalised_predictive_entropy(draws), likelihood="length_normalised"
+            semantic.length_normalised_predictive_entropy(samples), likelihood="length_normalised"
         ),
-        "number_of_clusters": Estimate(float(len(set(draws.clusters))), "clusters", True, {}),
+        "number_of_clusters": Estimate(float(len(set(given(samples.clusters)))), "clusters", True, {}),
     }
 
 
-def _semantic_entropy(draws: Draws, options: Estimation) -> Estimate:
-    terms = semantic.log_terms(draws, options.weighting, options.likelihood)
-    value = semantic.LOGARITHMS[options.logarithm](semantic.cluster_log_masses(draws, terms))
+def _semantic_entropy(samples: Samples, options: Estimation) -> Estimate:
+    terms = semantic.log_terms(samples, options.weighting, options.likelihood)
+    value = semantic.LOGARITHMS[options.logarithm](semantic.cluster_log_masses(samples, terms))
     likelihood: Mapping[str, str] = {} if options.weighting == "branch_mass" else {"likelihood": options.likelihood}
     return _nats(value, weighting=options.weighting, logarithm=options.logarithm, duplicates="counted", **likelihood)
 

@@ -1,6 +1,6 @@
 """Entropies over sequences and over clusters of meaning: arithmetic only, in log space and float64 (method.md §6).
 
-In: `Draws`, what the estimators need to know of the samples. Out: floats in nats; higher is less certain.
+In: `Samples`. Out: floats in nats; higher is less certain.
 
 ℓ_n = log p(y^n), total or length-normalised; w_n weights; m_c = Σ_{n∈c} w_n exp ℓ_n.
 """
@@ -10,45 +10,20 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable
 from collections.abc import Sequence as Many
-from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
-
-
-@dataclass(frozen=True, slots=True)
-class Branching:
-    """How a sequence left the initial answer: what it shares with it, and the token (and its like) it left with."""
-
-    shared_logprob: float  # log p(y_<t)
-    logprob: float  # log p(y_t | y_<t)
+from .base import Array, Branching, Samples, given
 
 
-@dataclass(frozen=True, slots=True)
-class Draws:
-    """Sampled sequences as numbers: log-probabilities per decision, identity, cluster, and branching if any."""
-
-    logprobs: tuple[tuple[float, ...], ...]
-    identities: tuple[Hashable, ...]  # equal for duplicates
-    clusters: tuple[int, ...]
-    branchings: tuple[Branching | None, ...] = ()
-
-    def __post_init__(self) -> None:
-        sizes = {len(self.logprobs), len(self.identities), len(self.clusters)}
-        if len(sizes) != 1 or not self.logprobs or (self.branchings and len(self.branchings) not in sizes):
-            raise ValueError(f"the parts of Draws must be of one length of at least 1, not {sorted(sizes)}")
-
-
-def total_logprobs(draws: Draws) -> Array:
+def total_logprobs(samples: Samples) -> Array:
     """log p(y) of each sequence."""
-    return np.array([math.fsum(steps) for steps in draws.logprobs])
+    return np.array([math.fsum(steps) for steps in given(samples.logprobs)])
 
 
-def mean_logprobs(draws: Draws) -> Array:
+def mean_logprobs(samples: Samples) -> Array:
     """log p(y) / |y| of each sequence; 0 for one without decisions."""
-    return np.array([math.fsum(steps) / max(len(steps), 1) for steps in draws.logprobs])
+    return np.array([math.fsum(steps) / max(len(steps), 1) for steps in given(samples.logprobs)])
 
 
 LIKELIHOODS = {"total": total_logprobs, "length_normalised": mean_logprobs}
@@ -57,24 +32,26 @@ LIKELIHOODS = {"total": total_logprobs, "length_normalised": mean_logprobs}
 # -- weights ----------------------------------------------------------------------------------------------------
 
 
-def uniform_log_weights(draws: Draws) -> Array:
+def uniform_log_weights(samples: Samples) -> Array:
     """w = 1."""
-    return np.zeros(len(draws.logprobs))
+    return np.zeros(len(samples))
 
 
-def importance_log_weights(draws: Draws) -> Array:
+def importance_log_weights(samples: Samples) -> Array:
     """Eq. (10): p(y)/q(y) = p(y_t | y_<t), the likelihood of the exchanged token; 1 for the initial answer."""
-    branchings = draws.branchings or (None,) * len(draws.logprobs)
-    return np.array([0.0 if branching is None else branching.logprob for branching in branchings])
+    return np.array([0.0 if branching is None else branching.logprob for branching in _branchings(samples)])
 
 
-def branch_log_masses(draws: Draws) -> Array:
+def _branchings(samples: Samples) -> tuple[Branching | None, ...]:
+    return samples.branchings or (None,) * len(samples)
+
+
+def branch_log_masses(samples: Samples) -> Array:
     """log W_n: p(y_≤t) for a branch, p(y) for the initial answer. Disjoint shares of all probability mass."""
-    branchings = draws.branchings or (None,) * len(draws.logprobs)
     return np.array(
         [
             math.fsum(steps) if branching is None else branching.shared_logprob + branching.logprob
-            for steps, branching in zip(draws.logprobs, branchings, strict=True)
+            for steps, branching in zip(given(samples.logprobs), _branchings(samples), strict=True)
         ]
     )
 
@@ -88,18 +65,18 @@ def l1_normalised(log_weights: Array) -> Array:
 # -- clusters ---------------------------------------------------------------------------------------------------
 
 
-def cluster_log_masses(draws: Draws, log_terms: Array, *, duplicates: str = "counted") -> Array:
+def cluster_log_masses(samples: Samples, log_terms: Array, *, duplicates: str = "counted") -> Array:
     """log m_c of each cluster, in the order of their numbers. `duplicates="unique"` counts equal sequences once."""
     if duplicates == "unique":
         first_of: dict[Hashable, int] = {}
-        for n, identity in enumerate(draws.identities):
+        for n, identity in enumerate(given(samples.identities)):
             first_of.setdefault(identity, n)
         kept = sorted(first_of.values())
     else:
         kept = list(range(len(log_terms)))
     members: dict[int, list[float]] = {}
     for n in kept:
-        members.setdefault(draws.clusters[n], []).append(float(log_terms[n]))
+        members.setdefault(given(samples.clusters)[n], []).append(float(log_terms[n]))
     return np.array([np.logaddexp.reduce(members[cluster]) for cluster in sorted(members)])
 
 
@@ -125,9 +102,9 @@ def improper_entropy(log_masses: Array) -> float:
     return float(-log_masses.mean())
 
 
-def frequency_entropy(draws: Draws) -> float:
+def frequency_entropy(samples: Samples) -> float:
     """H of the clusters' shares of the samples (Eq. 5 and 6): Monte Carlo."""
-    _, counts = np.unique(np.array(draws.clusters), return_counts=True)
+    _, counts = np.unique(np.array(given(samples.clusters)), return_counts=True)
     return proper_entropy(np.log(counts))
 
 
@@ -137,36 +114,36 @@ LOGARITHMS = {"normalised": proper_entropy, "unnormalised": unnormalised_entropy
 # -- without clusters -------------------------------------------------------------------------------------------
 
 
-def predictive_entropy(draws: Draws) -> float:
+def predictive_entropy(samples: Samples) -> float:
     """PE = −mean log p(y)."""
-    return float(-total_logprobs(draws).mean())
+    return float(-total_logprobs(samples).mean())
 
 
-def length_normalised_predictive_entropy(draws: Draws) -> float:
+def length_normalised_predictive_entropy(samples: Samples) -> float:
     """LN-PE = −mean log p(y)/|y|."""
-    return float(-mean_logprobs(draws).mean())
+    return float(-mean_logprobs(samples).mean())
 
 
-def coverage(draws: Draws) -> float:
+def coverage(samples: Samples) -> float:
     """ΣW: the share of all probability mass that the initial answer and its branches stand for."""
-    return float(min(np.exp(np.logaddexp.reduce(branch_log_masses(draws))), 1.0))
+    return float(min(np.exp(np.logaddexp.reduce(branch_log_masses(samples))), 1.0))
 
 
 # -- the headline -----------------------------------------------------------------------------------------------
 
 
-def log_terms(draws: Draws, weighting: str, likelihood: str) -> Array:
+def log_terms(samples: Samples, weighting: str, likelihood: str) -> Array:
     """What each sequence adds to its cluster's mass. Branch mass is a share of probability already."""
     if weighting == "branch_mass":
-        return branch_log_masses(draws)
-    weights = importance_log_weights(draws) if weighting == "importance" else uniform_log_weights(draws)
-    terms: Array = l1_normalised(weights) + LIKELIHOODS[likelihood](draws)
+        return branch_log_masses(samples)
+    weights = importance_log_weights(samples) if weighting == "importance" else uniform_log_weights(samples)
+    terms: Array = l1_normalised(weights) + LIKELIHOODS[likelihood](samples)
     return terms
 
 
-def normalised_weights(draws: Draws, weighting: str) -> Many[float]:
+def normalised_weights(samples: Samples, weighting: str) -> Many[float]:
     """The weights of a weighting, Σw = 1."""
     if weighting == "branch_mass":
-        return [float(w) for w in shares(branch_log_masses(draws))]
-    weights = importance_log_weights(draws) if weighting == "importance" else uniform_log_weights(draws)
+        return [float(w) for w in shares(branch_log_masses(samples))]
+    weights = importance_log_weights(samples) if weighting == "importance" else uniform_log_weights(samples)
     return [float(w) for w in np.exp(l1_normalised(weights))]
