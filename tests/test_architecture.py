@@ -14,15 +14,17 @@ COLUMNS = [
     {"errors", "records"},
     {"options", "home", "threads"},
     {"models"},
-    {"nli", "alignment"},
+    {"nli", "similarity", "alignment"},
     {"scoring", "clustering", "estimators"},
-    {"sampling"},
+    {"sampling", "evidence", "answers"},
+    {"measuring"},
     {"results"},
     {"pipeline", "batch"},
     {"views"},
     {"cli"},
 ]
 LOADERS = {
+    "similarity/encoders",
     "models/network",
     "models/trunk",
     "models/transformers_lm",
@@ -31,9 +33,9 @@ LOADERS = {
     "nli/embedded",
 }
 ROOMS = {
-    "torch": LOADERS | {"models/choosing", "models/decoding"},
+    "torch": LOADERS | {"models/choosing", "models/decoding", "models/beam_search"},
     "transformers": LOADERS,
-    "rich": {"views/terminal", "views/progress", "cli"},
+    "rich": {"views/terminal", "views/progress", "cli/ask"},
 }  # fmt: skip
 LATE = {"results": {"views"}}  # a result shows itself in a notebook: imported when it does
 

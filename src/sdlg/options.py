@@ -49,7 +49,7 @@ def _within(value: object, kind: type, low: float, high: float) -> bool:
     return isinstance(value, allowed) and not isinstance(value, bool) and math.isfinite(value) and low <= value <= high
 
 
-STRATEGIES = ("greedy", "multinomial", "beam")
+STRATEGIES = ("greedy", "multinomial", "beam", "diverse_beam")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +64,10 @@ class Decoding(_Checked):
     top_p: float = _number(1.0, 0.0, 1.0, "for multinomial decoding: keep the likeliest tokens of this mass")
     beams: int = _number(5, 1, 100, "for beam search")
     length_penalty: float = _number(1.0, 0.0, 10.0, "for beam search: score = log-probability / length ** penalty")
+    groups: int = _number(0, 0, 1000, "for diverse beam search: groups of beams; 0: one for each sequence")
+    diversity_penalty: float = _number(
+        0.5, 0.0, 100.0, "for diverse beam search: cost of a token that a group before chose"
+    )
 
     def for_branches(self) -> Decoding:
         """The same options with the branches' strategy as the strategy."""

@@ -18,12 +18,15 @@ from .clustering import cluster_answers
 from .errors import BadQuestion
 from .estimators import cluster_probabilities, estimate_all, samples_of
 from .estimators.semantic import coverage, normalised_weights
+from .evidence import Sources
+from .measuring import SIMILARITY_FIELDS, chosen_measures, measure, needed_fields
 from .models import LanguageModel, load_model
 from .nli import NliModel, load_nli
 from .options import options_from, pick
-from .records import Cluster, Cost, Question, Sample
+from .records import Cluster, Cost, Estimate, Question, Sample
 from .results import Result
 from .sampling import SAMPLERS, Sampled
+from .similarity import MINILM, SimilarityModel, load_similarity
 
 DEFAULT_MODEL, DEFAULT_NLI = "smollm2", "nli-minilm"
 
@@ -58,17 +61,31 @@ class Pipeline:
         preset: str = "default",
         device: str | None = None,
         dtype: str | None = None,
+        measures: Many[str] = (),
+        similarity_model: str | SimilarityModel = MINILM,
+        other_models: Many[ModelSource] = (),
         watch: Watch = _ignore,
         **options: object,
     ) -> None:
         self.method, self.preset = method, preset
         self.options = options_from(preset, options)  # wrong options are told before models are loaded
         self._sampler = pick("method", SAMPLERS, method)
+        self._measures = chosen_measures(measures) if measures else {}
         self._watch = watch
         watch(Progress("load", f"language model {model if isinstance(model, str) else ''}"))
         self.model = load_model(model, device=device, dtype=dtype)
         watch(Progress("load", f"NLI model {nli if isinstance(nli, str) else ''}"))
         self.nli = load_nli(nli, device=device)
+        self._sources = Sources(
+            self.model,
+            self.nli,
+            load_similarity(similarity_model, device=device)
+            if needed_fields(self._measures.values()) & SIMILARITY_FIELDS
+            else None,
+            tuple(load_model(other, device=device, dtype=dtype) for other in other_models),
+            self.options.prompt,
+            self.options.clustering,
+        )
         self._embedding_map = self._fit_map() if self.options.scoring.embeddings == "mapped" else None
 
     def _fit_map(self) -> Any:
@@ -100,15 +117,15 @@ class Pipeline:
 
     def _result(self, question: Question, sampled: Sampled, clusters: tuple[int, ...], cost: Cost) -> Result:
         started = time.perf_counter()
-        drawn = samples_of(sampled.sequences, sampled.substitutions, clusters)
+        tokens = tuple(tuple(token_texts(sequence.token_ids, self.model.text)) for sequence in sampled.sequences)
+        drawn = samples_of(sampled.sequences, sampled.substitutions, clusters, tokens)
         weights = normalised_weights(drawn, self.options.estimation.weighting)
-        samples = tuple(map(Sample, sampled.sequences, clusters, weights, sampled.substitutions))
         shares = cluster_probabilities(drawn, self.options.estimation)
         members = [tuple(n for n, c in enumerate(clusters) if c == number) for number in range(len(shares))]
-        estimates = estimate_all(drawn, self.options.estimation)
-        share_seen = coverage(drawn)
-        answer = sampled.sequences[0]
-        tokens = tuple(token_texts(answer.token_ids, self.model.text))
+        estimates: dict[str, Estimate] = estimate_all(drawn, self.options.estimation)
+        measured = measure(drawn, question, self._measures, self._sources).measures if self._measures else {}
+        estimates |= {name: found for name, found in measured.items() if isinstance(found, Estimate)}
+        reasons = [f"{name} is not available: {found}" for name, found in measured.items() if isinstance(found, str)]
         return Result(
             question=question,
             model=self.model.name,
@@ -116,14 +133,14 @@ class Pipeline:
             method=self.method,
             preset=self.preset,
             options=self.options,
-            tokens=tokens,
+            tokens=tokens[0],
             words=sampled.words,
-            samples=samples,
+            samples=tuple(map(Sample, sampled.sequences, clusters, weights, sampled.substitutions)),
             clusters=tuple(Cluster(number, share, members[number]) for number, share in enumerate(shares)),
             estimates=estimates,
-            coverage=share_seen,
+            coverage=coverage(drawn),
             cost=cost + Cost(seconds={"estimates": time.perf_counter() - started}),
-            notes=sampled.notes,
+            notes=(*sampled.notes, *reasons),
         )
 
 

@@ -61,6 +61,7 @@ class Sequence:
     stop_reason: StopReason
     stop_logprob: float | None = None  # of the token(s) that ended it; None when it was cut by length
     alternatives: tuple[tuple[Alternative, ...], ...] = field(default=(), repr=False)  # per step, likeliest first
+    entropies: tuple[float, ...] = field(default=(), repr=False)  # nats, of the model's distribution; () if not known
 
     def __post_init__(self) -> None:
         if len(self.token_ids) != len(self.logprobs):

@@ -16,15 +16,23 @@ HEADLINE = "semantic_entropy"
 
 
 def samples_of(
-    sequences: tuple[Sequence, ...], substitutions: tuple[Substitution | None, ...], clusters: tuple[int, ...]
+    sequences: tuple[Sequence, ...],
+    substitutions: tuple[Substitution | None, ...],
+    clusters: tuple[int, ...],
+    tokens: tuple[tuple[str, ...], ...] | None = None,
 ) -> Samples:
     """What the estimators need to know of sampled sequences. A merged candidate carries its whole mass."""
     answer = sequences[0].logprobs
+    branched = len(sequences) == 1 or any(substitutions)
+    entropies = tuple(sequence.entropies for sequence in sequences)
     return Samples(
         logprobs=tuple(sequence.decision_logprobs for sequence in sequences),
         identities=tuple((sequence.token_ids, sequence.stop_reason) for sequence in sequences),
         clusters=clusters,
-        branchings=tuple(None if s is None else _branching(answer, s) for s in substitutions),
+        branchings=tuple(None if s is None else _branching(answer, s) for s in substitutions) if branched else None,
+        texts=tuple(sequence.text for sequence in sequences),
+        tokens=tokens,
+        token_entropies=entropies if all(entropies) else None,
     )
 
 
@@ -39,18 +47,13 @@ def cluster_probabilities(samples: Samples, options: Estimation) -> list[float]:
 
 
 def estimate_all(samples: Samples, options: Estimation) -> dict[str, Estimate]:
-    """The headline first, then what else these samples tell."""
-    counted = "counted"
-    mass = semantic.cluster_log_masses(samples, semantic.branch_log_masses(samples))
+    """The headline first, then what else these samples tell at no further cost."""
     likelihoods = semantic.LIKELIHOODS[options.likelihood](samples)
     improper = semantic.improper_entropy(semantic.cluster_log_masses(samples, likelihoods))
-    return {
+    found = {
         HEADLINE: _semantic_entropy(samples, options),
-        "semantic_entropy_branch_mass": _nats(
-            semantic.proper_entropy(mass), weighting="branch_mass", logarithm="normalised", duplicates=counted
-        ),
         "semantic_entropy_improper": _nats(
-            improper, weighting="uniform", likelihood=options.likelihood, duplicates=counted
+            improper, weighting="uniform", likelihood=options.likelihood, duplicates="counted"
         ),
         "semantic_entropy_frequency": _nats(semantic.frequency_entropy(samples), weighting="frequency"),
         "predictive_entropy": _nats(semantic.predictive_entropy(samples), likelihood="total"),
@@ -59,6 +62,12 @@ def estimate_all(samples: Samples, options: Estimation) -> dict[str, Estimate]:
         ),
         "number_of_clusters": Estimate(float(len(set(given(samples.clusters)))), "clusters", True, {}),
     }
+    if samples.branchings is not None:
+        mass = semantic.cluster_log_masses(samples, semantic.branch_log_masses(samples))
+        found["semantic_entropy_branch_mass"] = _nats(
+            semantic.proper_entropy(mass), weighting="branch_mass", logarithm="normalised", duplicates="counted"
+        )
+    return found
 
 
 def _semantic_entropy(samples: Samples, options: Estimation) -> Estimate:

@@ -39,10 +39,9 @@ class Samples:
     clusters: tuple[int, ...] | None = None
     branchings: tuple[Branching | None, ...] | None = None  # None: not sampled by branching
     texts: tuple[str, ...] | None = None
+    tokens: tuple[tuple[str, ...], ...] | None = None  # the texts, token by token; one for each decision but the ending
     token_entropies: tuple[tuple[float, ...], ...] | None = None  # nats, of the model's distribution at each decision
-    relevance: tuple[tuple[float, ...], ...] | None = (
-        None  # SAR's R_t = 1 − sim(q+y, q+y without t)
-    )
+    relevance: tuple[tuple[float, ...], ...] | None = None  # SAR's R_t = 1 − sim(q+y, q+y without t)
     similarity: Array | None = None  # (N, N), symmetric, in [0, 1]
     entailment: Array | None = None  # (N, N), P(answer i entails answer j)
     contradiction: Array | None = None  # (N, N), P(answer i contradicts answer j)
@@ -75,6 +74,7 @@ _PER_ANSWER = (
     "clusters",
     "branchings",
     "texts",
+    "tokens",
     "token_entropies",
     "relevance",
     "similarity",

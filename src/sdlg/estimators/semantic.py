@@ -125,8 +125,9 @@ def length_normalised_predictive_entropy(samples: Samples) -> float:
 
 
 def coverage(samples: Samples) -> float:
-    """ΣW: the share of all probability mass that the initial answer and its branches stand for."""
-    return float(min(np.exp(np.logaddexp.reduce(branch_log_masses(samples))), 1.0))
+    """ΣW: the share of all probability mass that the sequences stand for; equal sequences stand for it once."""
+    of_each = dict(zip(given(samples.identities), branch_log_masses(samples), strict=True))
+    return float(min(np.exp(np.logaddexp.reduce(list(of_each.values()))), 1.0))
 
 
 # -- the headline -----------------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..options import Decoding
-from ..records import Alternative, Cost, Prompt, Question, StopReason
+from ..records import Alternative, Cost, Prompt, Question, Sequence, StopReason
 from .stopping import Stop
 
 
@@ -29,6 +29,7 @@ class Capabilities:
     continues_prefixes: bool  # goes on from given answer tokens, as branches need
     alternatives: int | None  # how many alternatives per step it can tell; None: all of them
     embeddings: bool = False  # has `token_embeddings`
+    scores_texts: bool = False  # has `score`
     context_tokens: int | None = None  # prompt and answer together; None: not known
 
 
@@ -43,11 +44,12 @@ class Continuation:
     decisions: int
     dropped: int = 0  # tokens at the end of the prefix that belong to a stop string
     alternatives: tuple[tuple[Alternative, ...], ...] = ()
+    entropies: tuple[float, ...] = ()  # nats, of the model's distribution at each decision
 
 
 @dataclass(frozen=True, slots=True)
 class Decoded:
-    """All continuations of one call."""
+    """All continuations of one call, in the order of their prefixes. Beam search may find fewer than were asked for."""
 
     continuations: tuple[Continuation, ...]
     cost: Cost
@@ -59,14 +61,18 @@ def finished(
     logprobs: tuple[float, ...],
     stop: Stop | None,
     alternatives: tuple[tuple[Alternative, ...], ...] = (),
+    entropies: tuple[float, ...] = (),
 ) -> Continuation:
     """Cut a continuation at its stop. A stop string may begin in the prefix."""
     if stop is None:
-        return Continuation(ids, logprobs, "length", None, len(ids), 0, alternatives)
+        return Continuation(ids, logprobs, "length", None, len(ids), 0, alternatives, entropies)
     kept = max(stop.kept - len(prefix), 0)
     dropped = max(len(prefix) - stop.kept, 0)
     ending = math.fsum(logprobs[kept:])
-    return Continuation(ids[:kept], logprobs[:kept], stop.reason, ending, len(ids), dropped, alternatives[: kept + 1])
+    return Continuation(
+        ids[:kept], logprobs[:kept], stop.reason, ending, len(ids), dropped,
+        alternatives[: kept + 1], entropies[: kept + 1],
+    )  # fmt: skip
 
 
 # Called with (prefix index, token id) for each token chosen by greedy or multinomial decoding.
@@ -97,7 +103,13 @@ class LanguageModel(Protocol):
         alternatives_above: float | None = None,
         watch: Watcher | None = None,
     ) -> Decoded:
-        """Continue prompt + each prefix. `max_tokens` counts prefix and continuation together."""
+        """Continue prompt + each prefix. `max_tokens` counts prefix and continuation together.
+
+        Equal prefixes get different continuations: so many samples, or so many of the best hypotheses.
+        """
+
+    def score(self, prompt: Prompt, texts: Many[str]) -> list[Sequence]:
+        """The likelihood of given answers. Only if `capabilities.scores_texts`."""
 
     def text(self, token_ids: Many[int]) -> str:
         """The text of these answer tokens, special tokens left out, exactly as decoded."""

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from ..errors import NotSupported
 from ..options import Decoding
-from ..records import Alternative, Cost, Prompt, Question, StopRule
+from ..records import Alternative, Cost, Prompt, Question, Sequence, StopRule
 from .base import Capabilities, Continuation, Decoded, Watcher, finished
 from .stopping import find_stop
 
@@ -92,6 +92,10 @@ class ScriptedModel:
                 alternatives.append(tuple(option for option in options if math.exp(option.logprob) > floor))
             stop = find_stop(prompt.stop, (*prefix, *ids), self.text)
         return finished(prefix, tuple(ids), tuple(logprobs), stop, tuple(alternatives))
+
+    def score(self, prompt: Prompt, texts: Many[str]) -> list[Sequence]:
+        """A script has no tokenizer."""
+        raise NotSupported(f"{self.name} cannot score given texts")
 
     def text(self, token_ids: Many[int]) -> str:
         """Tokens side by side."""

@@ -21,15 +21,17 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from ..errors import BadOption, ModelNotFound, NotSupported, PromptTooLong
 from ..options import STRATEGIES, Decoding
-from ..records import Cost, Prompt, Question, StopRule
+from ..records import Cost, Prompt, Question, Sequence, StopRule
 from .base import Capabilities, Continuation, Decoded, Watcher
-from .decoding import Start, beam_search, decode_paths
+from .beam_search import beam_search
+from .decoding import Start, decode_paths, score_paths
 from .network import Network
 from .prefix_store import PrefixStore, common_length
 from .prompts import PLAIN_STOPS, chat_messages, plain_text
 from .trunk import LAYOUTS, Chain, Growth, Trunk, choose_layout
 
 DEFAULT_PREFIX_BYTES = 256 * 2**20
+_BEAMS = ("beam", "diverse_beam")
 _PREFILL_CHUNK = 1024  # tokens per forward pass of a long prompt: bounds the memory of attention
 _TURN_ENDS = (
     "<|im_end|>",
@@ -114,7 +116,9 @@ class TransformersModel:
         """Everything, locally."""
         config = self.model.config.get_text_config()
         context = getattr(config, "max_position_embeddings", None)
-        return Capabilities(frozenset(STRATEGIES), True, None, embeddings=True, context_tokens=context)
+        return Capabilities(
+            frozenset(STRATEGIES), True, None, embeddings=True, scores_texts=True, context_tokens=context
+        )
 
     # -- prompts ------------------------------------------------------------------------------------------------
 
@@ -169,17 +173,14 @@ class TransformersModel:
         trunk = self._store.take(prompt.token_ids)
         reused = min(len(trunk.ids), len(prompt.token_ids))
         tip = self._prefill(trunk, prompt.token_ids[reused:])
-        is_chain = list(prefixes) == [()] and decoding.strategy != "beam"
+        is_chain = list(prefixes) == [()] and decoding.strategy not in _BEAMS
         if is_chain and tip is None:  # asked again: go back to the last prompt token and run it once more
             trunk = trunk.fork(len(prompt.token_ids) - 1)
             tip = trunk.extend(prompt.token_ids[-1:])
         growth: Growth = Chain(trunk) if is_chain else LAYOUTS[self.layout](trunk)
         starts = self._starts(growth, trunk, prompt.token_ids, prefixes, tip)
-        if decoding.strategy == "beam":
-            results = beam_search(growth, starts, decoding, prompt.stop, self.text, min_probability=alternatives_above)
-            continuations = [result.continuation for result in results]
-            if list(prefixes) == [()]:
-                growth.adopt(results[0].node)
+        if decoding.strategy in _BEAMS:
+            continuations = self._search(growth, starts, prompt, prefixes, decoding, alternatives_above)
         else:
             continuations = decode_paths(
                 growth, starts, decoding, prompt.stop, self.text,
@@ -195,6 +196,48 @@ class TransformersModel:
             decode_steps=self._network.steps - steps_before,
         )
         return Decoded(tuple(continuations), cost)
+
+    def _search(
+        self,
+        growth: Growth,
+        starts: Many[Start],
+        prompt: Prompt,
+        prefixes: Many[tuple[int, ...]],
+        decoding: Decoding,
+        min_probability: float | None,
+    ) -> list[Continuation]:
+        """One search per different prefix; as many of its hypotheses as the prefix was given times."""
+        first = {start.prefix: start for start in starts}
+        counts = [list(prefixes).count(prefix) for prefix in first]
+        found = beam_search(
+            growth, list(first.values()), counts, decoding, prompt.stop, self.text, min_probability=min_probability
+        )
+        if list(prefixes) == [()]:
+            growth.adopt(found[0][0].node)
+        left = {prefix: iter(results) for prefix, results in zip(first, found, strict=True)}
+        results = [next(left[prefix], None) for prefix in prefixes]
+        return [result.continuation for result in results if result is not None]
+
+    def score(self, prompt: Prompt, texts: Many[str]) -> list[Sequence]:
+        """The likelihood of given answers, the likeliest end token included. They are tokenised here, once."""
+        answers = [self._answer_ids(prompt, text) for text in texts]
+        trunk = self._store.take(prompt.token_ids)
+        tip = self._prefill(trunk, prompt.token_ids[min(len(trunk.ids), len(prompt.token_ids)) :])
+        growth = LAYOUTS[self.layout](trunk)
+        starts = self._starts(growth, trunk, prompt.token_ids, [()] * len(answers), tip)
+        found = score_paths(growth, starts, answers, sorted(prompt.stop.token_ids))
+        growth.close()
+        self._store.keep(trunk)
+        return [
+            Sequence(text, tuple(ids), tuple(logprobs[:-1]), "eos", logprobs[-1])
+            for text, ids, logprobs in zip(texts, answers, found, strict=True)
+        ]
+
+    def _answer_ids(self, prompt: Prompt, text: str) -> list[int]:
+        """As the answer would follow the prompt: after "A:" comes a space, after a chat turn's beginning none."""
+        follows_text = bool(prompt.stop.strings)
+        ids: list[int] = self.tokenizer(f" {text}" if follows_text else text, add_special_tokens=False).input_ids
+        return ids
 
     def _within_context(self, prompt: Prompt, decoding: Decoding) -> Decoding:
         limit = self.capabilities.context_tokens

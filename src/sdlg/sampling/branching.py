@@ -7,7 +7,6 @@ round are decoded together, sharing the prompt and the answer's beginning.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from ..errors import NotSupported
@@ -15,21 +14,9 @@ from ..models.base import Continuation, LanguageModel, finished
 from ..models.stopping import find_stop
 from ..nli.base import NliModel
 from ..options import Options
-from ..records import Cost, Prompt, Question, Sequence, Substitution, Word
+from ..records import Cost, Prompt, Question, Sequence, Substitution
 from ..scoring import EmbeddingMap, score_answer
-
-Report = Callable[[str, str], None]  # (stage, what is being shown)
-
-
-@dataclass(frozen=True, slots=True)
-class Sampled:
-    """Sequences, the initial answer first, each with the substitution it began with."""
-
-    sequences: tuple[Sequence, ...]
-    substitutions: tuple[Substitution | None, ...]
-    words: tuple[Word, ...]
-    cost: Cost
-    notes: tuple[str, ...] = ()
+from .record import Report, Sampled, check_strategies, cut_note, whole_sequence
 
 
 @dataclass(slots=True)
@@ -77,13 +64,8 @@ def sample_sdlg(
 
 def _check(model: LanguageModel, options: Options) -> None:
     """Everything the method needs, before any work is done."""
-    able = model.capabilities
-    wanted = {options.decoding.strategy, options.decoding.branch_strategy}
-    if missing := wanted - able.strategies:
-        raise NotSupported(
-            f"{model.name} cannot decode by {', '.join(sorted(missing))}; it can: {', '.join(sorted(able.strategies))}"
-        )
-    if not able.continues_prefixes or able.alternatives == 0:
+    check_strategies(model, {options.decoding.strategy, options.decoding.branch_strategy})
+    if not model.capabilities.continues_prefixes or model.capabilities.alternatives == 0:
         raise NotSupported(
             f"SDLG needs alternatives and continuations from given tokens, which {model.name} does not offer"
         )
@@ -101,7 +83,7 @@ def initial_answer(model: LanguageModel, prompt: Prompt, options: Options, repor
         prompt, [()], options.decoding, seed=options.seed,
         alternatives_above=options.scoring.min_probability, watch=watch,
     )  # fmt: skip
-    return _sequence(model, (), (), decoded.continuations[0]), decoded.cost
+    return whole_sequence(model, decoded.continuations[0]), decoded.cost
 
 
 def _branch(
@@ -147,24 +129,13 @@ def _branch_sequence(
     if grown is None:  # the replacement ends the answer: what comes before is all there is
         stop = find_stop(prompt.stop, prefix, model.text)
         grown = finished(prefix, (), (), stop)
-    return _sequence(model, prefix, (*answer.logprobs[:at], substitution.logprob), grown)
-
-
-def _sequence(
-    model: LanguageModel, prefix: tuple[int, ...], prefix_logprobs: tuple[float, ...], grown: Continuation
-) -> Sequence:
-    """Prefix and continuation as one sequence. A stop string that began in the prefix takes its tokens with it."""
-    kept = len(prefix) - grown.dropped
-    ids = (*prefix[:kept], *grown.token_ids)
-    stop_logprob = None if grown.stop_logprob is None else grown.stop_logprob + sum(prefix_logprobs[kept:])
-    logprobs = (*prefix_logprobs[:kept], *grown.logprobs)
-    return Sequence(model.text(ids).strip(), ids, logprobs, grown.stop_reason, stop_logprob, grown.alternatives)
+    return whole_sequence(
+        model, grown, prefix, (*answer.logprobs[:at], substitution.logprob), answer.entropies[: at + 1]
+    )
 
 
 def _notes(answer: Sequence, found: int, candidates: int, options: Options) -> tuple[str, ...]:
-    notes = []
-    if answer.stop_reason == "length":
-        notes.append(f"the answer was cut at {options.decoding.max_tokens} tokens; raise --max-tokens to see all of it")
+    notes = cut_note(answer, options.decoding.max_tokens)
     if found < options.samples:
         floor = options.scoring.min_probability
         notes.append(

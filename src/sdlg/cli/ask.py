@@ -1,28 +1,23 @@
-"""The command line: parse, call, print. Flags derive from the options' dataclasses, so a default lives once."""
+"""`sdlg ask`: questions in, answers and how sure the model is of them out. Flags derive from the options."""
 
 from __future__ import annotations
 
 import argparse
-import json
-import os
 import sys
-from collections.abc import Iterator
-from collections.abc import Sequence as Many
-from contextlib import contextmanager, suppress
 from dataclasses import asdict, fields
 from io import TextIOWrapper
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any
 
-from . import __version__
-from .errors import BadOption, BadQuestion, RunError, SdlgError
-from .options import GROUPS, PRESETS, Options, option_groups, options_from
+from ..errors import BadOption, BadQuestion, SdlgError
+from ..options import GROUPS, PRESETS, Options, option_groups, options_from
+from .files import names_in, open_output, quiet_transformers, read_text, write_line
 
 if TYPE_CHECKING:
-    from .batch import Asked
-    from .pipeline import Pipeline
+    from ..batch import Asked
+    from ..pipeline import Pipeline
 
-_EXAMPLES = """examples:
+EXAMPLES = """examples:
   sdlg ask "Who wrote Hamlet?"
   sdlg ask "Who is she?" --context @story.txt --samples 5
   sdlg ask "Who wrote Hamlet?" --json | jq .estimates.semantic_entropy.value
@@ -32,64 +27,12 @@ _EXAMPLES = """examples:
 """
 
 
-def main(arguments: Many[str] | None = None) -> int:
-    """Run a command; the exit code: 0 fine, 1 the run failed, 2 it was asked wrongly."""
-    given = sys.argv[1:] if arguments is None else list(arguments)
-    try:
-        parsed = _parser().parse_args(given)
-        code = int(parsed.run(parsed))
-        sys.stdout.flush()  # a reader that has gone is noticed here, not at exit
-        return code
-    except KeyboardInterrupt:
-        print("sdlg: stopped", file=sys.stderr)
-        return 130
-    except BrokenPipeError:
-        _drop_output()
-        return 141
-    except Exception as error:
-        if "--debug" in given:
-            raise
-        return _failed(error)
-
-
-def _drop_output() -> None:
-    """Forget what standard output could not take, or the interpreter complains at exit."""
-    try:
-        sys.stdout.flush()
-    except OSError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-def _failed(error: Exception) -> int:
-    _drop_output()
-    if isinstance(error, SdlgError):
-        print(f"sdlg: {error}", file=sys.stderr)
-        return error.exit_code
-    print(f"sdlg: {type(error).__name__}: {error} (add --debug for the traceback)", file=sys.stderr)
-    return 1
-
-
-# -- parsing ----------------------------------------------------------------------------------------------------
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="sdlg", description="How sure is a language model of what it means?",
-        epilog=_EXAMPLES, formatter_class=argparse.RawDescriptionHelpFormatter,
-    )  # fmt: skip
-    parser.add_argument("--version", action="version", version=f"sdlg {__version__}")
-    commands = parser.add_subparsers(metavar="COMMAND", required=True)
-    _add_ask(commands)
-    schema = commands.add_parser("schema", help="print the JSON schema of a result")
-    schema.set_defaults(run=_schema)
-    return parser
-
-
-def _add_ask(commands: Any) -> None:
+def add_ask(commands: Any) -> None:
+    """The command and its flags."""
     ask = commands.add_parser(
         "ask", help="answer questions and say how sure the model is of what it means",
         description="Answer a question, explore likely answers with other meanings, and measure the semantic entropy.",
-        epilog=_EXAMPLES, formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog=EXAMPLES, formatter_class=argparse.RawDescriptionHelpFormatter,
     )  # fmt: skip
     ask.set_defaults(run=_ask)
     ask.add_argument("question", nargs="?", metavar="QUESTION", help="left out: read questions from a pipe, one a line")
@@ -106,7 +49,14 @@ def _add_ask(commands: Any) -> None:
     models.add_argument("--nli", default="nli-minilm", help="hub name or folder (default: the embedded nli-minilm)")
     models.add_argument("--device", help="cpu, cuda, cuda:1, mps (default: the best there is)")
     models.add_argument("--dtype", help="float32, bfloat16, … (default: float32 on a CPU, else the model's own)")
-    models.add_argument("--method", default="sdlg", help="how sequences are sampled (default: sdlg)")
+    models.add_argument("--method", default="sdlg", help="sdlg, multinomial, beam, diverse_beam (default: sdlg)")
+    models.add_argument(
+        "--measures", default="", metavar="NAMES", help="further measures, with commas (sdlg list measures)"
+    )
+    models.add_argument(
+        "--similarity-model", default="minilm", help="sentence encoder or cross-encoder, for measures like SAR"
+    )
+    models.add_argument("--other-models", default="", metavar="NAMES", help="for aleatoric and epistemic parts")
     models.add_argument("--preset", default="default", help=f"where options start: {', '.join(PRESETS)}")
     _add_options(ask.add_argument_group("sampling"), Options)
     for name, kind in GROUPS.items():
@@ -134,9 +84,6 @@ def _defaults(name: str) -> str:
     return "; ".join(f"{preset}: {value}" for preset, value in shown.items())
 
 
-# -- sdlg ask ---------------------------------------------------------------------------------------------------
-
-
 def _ask(parsed: argparse.Namespace) -> int:
     changes = {name: getattr(parsed, name) for name in option_groups() if getattr(parsed, name) is not None}
     options_from(parsed.preset, changes)  # a wrong option is told before anything is loaded
@@ -153,37 +100,30 @@ def _ask(parsed: argparse.Namespace) -> int:
 def _context(value: str | None) -> str | None:
     if value is None or not value.startswith("@"):
         return value
-    return _read(Path(value[1:]))
-
-
-def _read(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise BadOption(f"cannot read {path}: {error}") from error
+    return read_text(Path(value[1:]))
 
 
 def _pipeline(parsed: argparse.Namespace, changes: dict[str, object], watch: Any) -> Pipeline:
-    os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
-    os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
-    from .pipeline import Pipeline
+    quiet_transformers()
+    from ..pipeline import Pipeline
 
     return Pipeline(
         parsed.model, parsed.nli, method=parsed.method, preset=parsed.preset,
-        device=parsed.device, dtype=parsed.dtype, watch=watch, **changes,
+        device=parsed.device, dtype=parsed.dtype, watch=watch, similarity_model=parsed.similarity_model,
+        measures=names_in(parsed.measures), other_models=names_in(parsed.other_models), **changes,
     )  # fmt: skip
 
 
 def _ask_one(parsed: argparse.Namespace, changes: dict[str, object], context: str | None) -> int:
     from rich.console import Console
 
-    from .views.progress import progress_line
-    from .views.terminal import print_result
+    from ..views.progress import progress_line
+    from ..views.terminal import print_result
 
     with progress_line() as watch:
         result = _pipeline(parsed, changes, watch).ask(parsed.question, context=context)
     if parsed.json:
-        _write(sys.stdout, result.to_json())
+        write_line(sys.stdout, result.to_json())
     else:
         if isinstance(sys.stdout, TextIOWrapper):
             sys.stdout.reconfigure(errors="replace")  # a terminal that cannot show a character shows "?"
@@ -193,8 +133,8 @@ def _ask_one(parsed: argparse.Namespace, changes: dict[str, object], context: st
 
 def _ask_many(parsed: argparse.Namespace, changes: dict[str, object], context: str | None) -> int:
     """Questions from a file, a pipe, or the one that was typed, to JSON lines. 1 if any could not be answered."""
-    from .batch import finished_lines, flat_options
-    from .views.progress import progress_line
+    from ..batch import finished_lines, flat_options
+    from ..views.progress import progress_line
 
     asked = _questions(parsed, context)
     options = options_from(parsed.preset, changes)
@@ -208,12 +148,12 @@ def _ask_many(parsed: argparse.Namespace, changes: dict[str, object], context: s
     if done >= len(asked):
         return 0
     failed = 0
-    with progress_line() as watch, _output(parsed.out) as output:
+    with progress_line() as watch, open_output(parsed.out) as output:
         pipeline = _pipeline(parsed, changes, watch)
         for number, one in enumerate(asked[done:], start=done + 1):
             watch.title = f"{number}/{len(asked)} "
             line, fine = _answer_line(pipeline, one)
-            _write(output, line)
+            write_line(output, line)
             failed += not fine
     if failed:
         print(
@@ -224,13 +164,13 @@ def _ask_many(parsed: argparse.Namespace, changes: dict[str, object], context: s
 
 
 def _questions(parsed: argparse.Namespace, context: str | None) -> list[Asked]:
-    from .batch import Asked, read_questions
-    from .records import Question
+    from ..batch import Asked, read_questions
+    from ..records import Question
 
     if parsed.question is not None:
         return [Asked(1, Question(parsed.question, context))]
     if parsed.file:
-        text = _read(Path(parsed.file))
+        text = read_text(Path(parsed.file))
     elif sys.stdin is None or sys.stdin.isatty():
         raise BadQuestion('no question; type one, for example: sdlg ask "Who wrote Hamlet?" (or --file, or a pipe)')
     else:
@@ -242,7 +182,7 @@ def _questions(parsed: argparse.Namespace, context: str | None) -> list[Asked]:
 
 
 def _answer_line(pipeline: Pipeline, asked: Asked) -> tuple[str, bool]:
-    from .batch import error_line
+    from ..batch import error_line
 
     if asked.question is None:
         return error_line(asked, asked.error), False
@@ -250,42 +190,3 @@ def _answer_line(pipeline: Pipeline, asked: Asked) -> tuple[str, bool]:
         return pipeline.ask(asked.question).to_json(), True
     except SdlgError as error:
         return error_line(asked, str(error)), False
-
-
-@contextmanager
-def _output(path: str | None) -> Iterator[TextIO]:
-    if path is None:
-        yield sys.stdout
-        return
-    try:
-        file = open(path, "a", encoding="utf-8", newline="\n")  # noqa: SIM115 (closed below)
-    except OSError as error:
-        raise BadOption(f"cannot write {path}: {error}") from error
-    try:
-        yield file
-    finally:
-        with suppress(OSError):  # every line was flushed; what could not be written was told then
-            file.close()
-
-
-def _write(output: TextIO, line: str) -> None:
-    try:
-        output.write(f"{line}\n")
-        output.flush()
-    except UnicodeEncodeError:  # not UTF-8, or half a surrogate pair: JSON can say it in ASCII
-        _write(output, json.dumps(json.loads(line)))
-    except BrokenPipeError:
-        raise
-    except OSError as error:
-        raise RunError(
-            f"cannot write the result: {error}. Free some space and start again with --out to go on"
-        ) from error
-
-
-def _schema(_: argparse.Namespace) -> int:
-    print(Path(__file__).with_name("result.schema.json").read_text(encoding="utf-8"), end="")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

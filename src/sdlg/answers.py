@@ -1,0 +1,155 @@
+"""Answers that the user brings: rows of JSON in, `Samples` out, and what was measured back as JSON.
+
+A row holds `question`, optionally `context`, and `answers`: each with `text` and optionally `logprobs` (per token),
+`tokens`, `cluster`, `substitution {position}`. A `sdlg.result/1` line is such a row, too.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from .errors import BadQuestion
+from .estimators.base import Branching, Samples
+from .records import Estimate, Question
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One line of the input: a question with samples, or what is wrong with it."""
+
+    line: int
+    question: Question | None = None
+    samples: Samples | None = None
+    error: str = ""
+
+
+def read_rows(lines: Iterable[str]) -> Iterator[Row]:
+    """Empty lines are passed over; a bad one is reported, the others are still read."""
+    for number, line in enumerate(lines, start=1):
+        if line.strip():
+            try:
+                question, samples = parse_row(line)
+                yield Row(number, question, samples)
+            except BadQuestion as error:
+                yield Row(number, error=str(error))
+
+
+def parse_row(line: str) -> tuple[Question, Samples]:
+    """A row, or `BadQuestion` with what is wrong with it."""
+    try:
+        row = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise BadQuestion(f"not valid JSON: {error}") from error
+    if not isinstance(row, dict):
+        raise BadQuestion("the line is not a JSON object")
+    text, context = row.get("question", ""), row.get("context")
+    if not isinstance(text, str) or not isinstance(context, (str, type(None))):
+        raise BadQuestion('"question" and "context" must be texts')
+    answers = row.get("answers", row.get("samples"))
+    if not isinstance(answers, list) or not answers:
+        raise BadQuestion('the row has no "answers"; give a list of at least one')
+    return Question(text, context), samples_from(answers)
+
+
+def samples_from(answers: list[Any]) -> Samples:
+    """Every field that all answers have; one that only some have is as good as unknown."""
+    for number, answer in enumerate(answers, start=1):
+        if not isinstance(answer, dict) or not isinstance(answer.get("text"), str):
+            raise BadQuestion(f'answer {number} has no "text"')
+    texts = tuple(answer["text"] for answer in answers)
+    steps = _of_all([_logprobs(number, answer) for number, answer in enumerate(answers, start=1)])
+    tokens = _of_all([_tokens(number, answer) for number, answer in enumerate(answers, start=1)])
+    labels = [answer.get("cluster") for answer in answers]
+    clusters = None if any(label is None for label in labels) else _numbered(labels)
+    branchings = None
+    if steps is not None and any(answer.get("substitution") for answer in answers):
+        branchings = tuple(
+            _branching(number, answer, own)
+            for number, (answer, own) in enumerate(zip(answers, steps, strict=True), start=1)
+        )
+    return Samples(
+        logprobs=steps, identities=texts, clusters=clusters, branchings=branchings, texts=texts, tokens=tokens
+    )
+
+
+def _of_all(values: list[Any]) -> tuple[Any, ...] | None:
+    return None if any(value is None for value in values) else tuple(values)
+
+
+def _logprobs(number: int, answer: Mapping[str, Any]) -> tuple[float, ...] | None:
+    found = answer.get("logprobs")
+    if found is None:
+        return None
+    if not isinstance(found, list) or not all(_is_number(value) for value in found):
+        raise BadQuestion(f'answer {number}: "logprobs" must be a list of numbers')
+    ending = answer.get("stop_logprob")
+    every = [*found, *([ending] if _is_number(ending) else [])]
+    for value in every:
+        if math.isnan(value) or value > 1e-9:
+            raise BadQuestion(f"answer {number}: {value} is not a log-probability (they are at most 0)")
+    if not every:
+        raise BadQuestion(f'answer {number}: "logprobs" is empty')
+    return tuple(min(float(value), 0.0) for value in every)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def _tokens(number: int, answer: Mapping[str, Any]) -> tuple[str, ...] | None:
+    found = answer.get("tokens")
+    if found is None:
+        return None
+    if not isinstance(found, list) or not all(isinstance(token, str) for token in found):
+        raise BadQuestion(f'answer {number}: "tokens" must be a list of texts')
+    if len(found) != len(answer.get("logprobs") or found):
+        raise BadQuestion(f"answer {number}: {len(found)} tokens but {len(answer['logprobs'])} log-probabilities")
+    return tuple(found)
+
+
+def _numbered(labels: list[Any]) -> tuple[int, ...]:
+    """Clusters may have any labels; they are numbered by first appearance."""
+    try:
+        numbers = {label: place for place, label in enumerate(dict.fromkeys(labels))}
+    except TypeError as error:
+        raise BadQuestion('"cluster" must be a number or a text') from error
+    return tuple(numbers[label] for label in labels)
+
+
+def _branching(number: int, answer: Mapping[str, Any], steps: tuple[float, ...]) -> Branching | None:
+    change = answer.get("substitution")
+    if change is None:
+        return None
+    position = change.get("position") if isinstance(change, dict) else None
+    if not isinstance(position, int) or not 0 <= position < len(steps):
+        raise BadQuestion(f"answer {number}: the substitution's position must be from 0 to {len(steps) - 1}")
+    importance = change.get("importance")
+    if importance is not None and not (_is_number(importance) and 0 < importance <= 1 + 1e-9):
+        raise BadQuestion(f"answer {number}: the substitution's importance must be a probability")
+    logprob = steps[position] if importance is None else math.log(importance)
+    return Branching(math.fsum(steps[:position]), logprob)
+
+
+def row_line(row: Row, clusters: tuple[int, ...] | None, measured: Mapping[str, Estimate | str]) -> str:
+    """The JSON line for a row: every measure with its value, or with the reason why there is none."""
+    assert row.question is not None
+    measures = {
+        name: {"value": None, "reason": found} if isinstance(found, str) else _estimate(found)
+        for name, found in measured.items()
+    }
+    shown = None if clusters is None else list(clusters)
+    line = {"line": row.line, "question": row.question.text, "clusters": shown, "measures": measures}
+    return json.dumps(line, ensure_ascii=False)
+
+
+def _estimate(estimate: Estimate) -> dict[str, Any]:
+    return {
+        "value": estimate.value,
+        "unit": estimate.unit,
+        "higher_is_less_certain": estimate.higher_is_less_certain,
+        **estimate.options,
+    }

@@ -1,0 +1,63 @@
+"""The command line: parse, call, print."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence as Many
+
+from .. import __version__
+from ..errors import SdlgError
+from .ask import EXAMPLES, add_ask
+from .listing import add_list, add_schema
+from .score import add_score
+
+
+def main(arguments: Many[str] | None = None) -> int:
+    """Run a command; the exit code: 0 fine, 1 the run failed, 2 it was asked wrongly."""
+    given = sys.argv[1:] if arguments is None else list(arguments)
+    try:
+        parsed = _parser().parse_args(given)
+        code = int(parsed.run(parsed))
+        sys.stdout.flush()  # a reader that has gone is noticed here, not at exit
+        return code
+    except KeyboardInterrupt:
+        print("sdlg: stopped", file=sys.stderr)
+        return 130
+    except BrokenPipeError:
+        _drop_output()
+        return 141
+    except Exception as error:
+        if "--debug" in given:
+            raise
+        return _failed(error)
+
+
+def _drop_output() -> None:
+    """Forget what standard output could not take, or the interpreter complains at exit."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _failed(error: Exception) -> int:
+    _drop_output()
+    if isinstance(error, SdlgError):
+        print(f"sdlg: {error}", file=sys.stderr)
+        return error.exit_code
+    print(f"sdlg: {type(error).__name__}: {error} (add --debug for the traceback)", file=sys.stderr)
+    return 1
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="sdlg", description="How sure is a language model of what it means?",
+        epilog=EXAMPLES, formatter_class=argparse.RawDescriptionHelpFormatter,
+    )  # fmt: skip
+    parser.add_argument("--version", action="version", version=f"sdlg {__version__}")
+    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+    for add in (add_ask, add_score, add_list, add_schema):
+        add(commands)
+    return parser

@@ -1,0 +1,64 @@
+"""Reading and writing for the commands: clear errors, nothing lost."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TextIO
+
+from ..errors import BadOption, RunError
+
+
+def quiet_transformers() -> None:
+    """Our own progress line says what is being loaded. Call it before transformers is imported."""
+    os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
+    os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
+
+
+def names_in(value: str) -> list[str]:
+    """Names with commas between them."""
+    return [name.strip() for name in value.split(",") if name.strip()]
+
+
+def read_text(path: Path) -> str:
+    """A text file, UTF-8."""
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadOption(f"cannot read {path}: {error}") from error
+
+
+@contextmanager
+def open_output(path: str | None) -> Iterator[TextIO]:
+    """A file to append to, or standard output."""
+    if path is None:
+        yield sys.stdout
+        return
+    try:
+        file = open(path, "a", encoding="utf-8", newline="\n")  # noqa: SIM115 (closed below)
+    except OSError as error:
+        raise BadOption(f"cannot write {path}: {error}") from error
+    try:
+        yield file
+    finally:
+        with suppress(OSError):  # every line was flushed; what could not be written was told then
+            file.close()
+
+
+def write_line(output: TextIO, line: str) -> None:
+    """One line of JSON, there when this returns."""
+    try:
+        output.write(f"{line}\n")
+        output.flush()
+    except UnicodeEncodeError:  # not UTF-8, or half a surrogate pair: JSON can say it in ASCII
+        write_line(output, json.dumps(json.loads(line)))
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise RunError(
+            f"cannot write the result: {error}. Free some space and start again with --out to go on"
+        ) from error

@@ -1,0 +1,128 @@
+"""`sdlg score`: measures of answers that one already has."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..errors import BadOption, BadQuestion, SdlgError
+from .files import names_in, open_output, quiet_transformers, read_text, write_line
+
+if TYPE_CHECKING:
+    from ..answers import Row
+    from ..estimators.base import Measure
+    from ..evidence import Sources
+
+_EXAMPLES = """examples:
+  sdlg score answers.jsonl                                         # all measures; clusters by the embedded NLI model
+  sdlg score answers.jsonl --measures 'SE*_SDLG,SAR,number_of_clusters' -o scores.jsonl
+  sdlg score answers.jsonl --model smollm2                         # likelihoods that are missing, by this model
+  sdlg score answers.jsonl --nli none --similarity-model none            # arithmetic only
+  sdlg ask --file questions.txt | sdlg score -                     # results of sdlg ask are rows, too
+
+a row:
+  {"question": "Where is the Louvre?", "answers": [{"text": "Paris", "logprobs": [-0.1, -0.2]}, {"text": "Lyon"}]}
+  an answer may also have "tokens", "cluster", "substitution": {"position": 3}; `sdlg list measures` says who needs what
+"""
+
+
+def add_score(commands: Any) -> None:
+    """The command and its flags."""
+    score = commands.add_parser(
+        "score", help="measure answers that you already have",
+        description="Measure the uncertainty of given answers. What is missing is computed, or the reason is told.",
+        epilog=_EXAMPLES, formatter_class=argparse.RawDescriptionHelpFormatter,
+    )  # fmt: skip
+    score.set_defaults(run=_score)
+    score.add_argument("file", metavar="FILE", help="JSON lines; - is standard input")
+    score.add_argument("-o", "--out", metavar="FILE", help="write here instead of to standard output")
+    score.add_argument("--measures", default="", metavar="NAMES", help="names or aliases, with commas (default: all)")
+    score.add_argument("--model", metavar="NAME", help="a language model for missing likelihoods (default: none)")
+    score.add_argument("--nli", default="nli-minilm", metavar="NAME", help="for missing clusters; none: do without")
+    score.add_argument(
+        "--similarity-model", default="minilm", metavar="NAME", help="sentence encoder or cross-encoder, or none"
+    )
+    score.add_argument(
+        "--other-models", default="", metavar="NAMES", help="for aleatoric and epistemic parts, with commas"
+    )
+    score.add_argument("--equivalence", default="strict", help="how clusters are made: strict, not_contradiction")
+    score.add_argument("--linkage", default="greedy_first", help="how clusters are made: greedy_first, components, …")
+    score.add_argument("--device", help="cpu, cuda, … (default: the best there is)")
+    score.add_argument("--debug", action="store_true", help="show tracebacks")
+
+
+def _score(parsed: argparse.Namespace) -> int:
+    from ..answers import read_rows
+    from ..measuring import chosen_measures
+
+    measures = chosen_measures(names_in(parsed.measures))
+    rows = list(read_rows(_text(parsed.file).split("\n")))
+    if not rows:
+        raise BadQuestion(f"there is no row in {parsed.file}; put one JSON object on each line")
+    sources = _sources(parsed, rows, measures)
+    _make_empty(parsed.out)
+    failed = 0
+    with open_output(parsed.out) as output:
+        for row in rows:
+            failed += _score_row(parsed.file, row, measures, sources, output)
+    if failed:
+        print(f"sdlg: {failed} of {len(rows)} rows could not be scored", file=sys.stderr)
+    return 1 if failed else 0
+
+
+def _text(file: str) -> str:
+    return sys.stdin.buffer.read().decode("utf-8-sig", "replace") if file == "-" else read_text(Path(file))
+
+
+def _make_empty(path: str | None) -> None:
+    if path is not None and Path(path).is_file():
+        Path(path).write_bytes(b"")
+
+
+def _score_row(file: str, row: Row, measures: Mapping[str, Measure], sources: Sources, output: Any) -> bool:
+    """Whether the row failed."""
+    from ..answers import row_line
+    from ..measuring import measure
+
+    if row.question is None or row.samples is None:
+        print(f"{file}:{row.line}: {row.error}", file=sys.stderr)
+        return True
+    try:
+        measured = measure(row.samples, row.question, measures, sources)
+    except SdlgError as error:
+        print(f"{file}:{row.line}: {error}", file=sys.stderr)
+        return True
+    write_line(output, row_line(row, measured.samples.clusters, measured.measures))
+    return False
+
+
+def _sources(parsed: argparse.Namespace, rows: list[Row], measures: Mapping[str, Measure]) -> Sources:
+    """Load only what some row lacks and some measure needs."""
+    from ..evidence import Sources
+    from ..measuring import NLI_FIELDS, SIMILARITY_FIELDS, needed_fields
+    from ..options import Clustering
+
+    clustering = Clustering(parsed.equivalence, parsed.linkage)
+    if parsed.other_models and not parsed.model:
+        raise BadOption("--other-models needs --model, the model that the answers are from")
+    needs = needed_fields(measures.values())
+    missing = frozenset().union(*(needs - row.samples.known for row in rows if row.samples is not None))
+    quiet_transformers()
+    model, nli, similarity, others = None, None, None, []
+    if parsed.model:
+        from ..models import load_model
+
+        model = load_model(parsed.model, device=parsed.device)
+        others = [load_model(name, device=parsed.device) for name in names_in(parsed.other_models)]
+    if parsed.nli != "none" and missing & NLI_FIELDS:
+        from ..nli import load_nli
+
+        nli = load_nli(parsed.nli, device=parsed.device)
+    if parsed.similarity_model != "none" and missing & SIMILARITY_FIELDS:
+        from ..similarity import load_similarity
+
+        similarity = load_similarity(parsed.similarity_model, device=parsed.device)
+    return Sources(model, nli, similarity, tuple(others), clustering=clustering)

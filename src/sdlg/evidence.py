@@ -1,0 +1,227 @@
+"""What measures need and the samples lack, computed by models: this is where measuring costs something.
+
+In: samples, the question, the models one may ask. Out: the samples with more fields known, and for each field that is
+still unknown the reason. Each field is gathered only if a chosen measure needs it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from .alignment import token_texts
+from .clustering import cluster_answers
+from .estimators.base import Array, Samples
+from .models.base import LanguageModel
+from .nli.base import NliModel
+from .options import Clustering, Decoding
+from .records import Question
+from .similarity.base import SimilarityModel
+
+LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """The models that may be asked, and how. None: may not."""
+
+    model: LanguageModel | None = None
+    nli: NliModel | None = None
+    similarity: SimilarityModel | None = None
+    others: tuple[LanguageModel, ...] = ()
+    prompt: str = "auto"
+    clustering: Clustering = field(default_factory=Clustering)
+
+
+class CannotGather(Exception):
+    """Why a field stays unknown."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gathered:
+    """Samples with all that could be had, and why the rest could not."""
+
+    samples: Samples
+    reasons: Mapping[str, str]
+
+
+def gather(samples: Samples, question: Question, needs: frozenset[str], sources: Sources) -> Gathered:
+    """Fill the needed fields, in an order in which later ones may use earlier ones."""
+    reasons: dict[str, str] = {}
+    for name, work in _WORK.items():
+        if name in needs and getattr(samples, name) is None:
+            try:
+                samples = work(_Task(samples, question, sources))
+            except CannotGather as reason:
+                reasons[name] = str(reason)
+    return Gathered(samples, reasons)
+
+
+@dataclass(frozen=True, slots=True)
+class _Task:
+    samples: Samples
+    question: Question
+    sources: Sources
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        if self.samples.texts is None:
+            raise CannotGather("the answers' texts are not known")
+        return self.samples.texts
+
+    @property
+    def model(self) -> LanguageModel:
+        if self.sources.model is None:
+            raise CannotGather("no language model was named (--model)")
+        return self.sources.model
+
+    @property
+    def nli(self) -> NliModel:
+        if self.sources.nli is None:
+            raise CannotGather("no NLI model was named (--nli)")
+        return self.sources.nli
+
+    @property
+    def similarity(self) -> SimilarityModel:
+        if self.sources.similarity is None:
+            raise CannotGather("no similarity model was named (--similarity-model)")
+        return self.sources.similarity
+
+
+def _score(task: _Task) -> Samples:
+    """Likelihoods by the language model, and the tokens they belong to."""
+    if not task.model.capabilities.scores_texts:
+        raise CannotGather(f"{task.model.name} cannot tell the likelihood of given answers")
+    sequences = task.model.score(task.model.prompt(task.question, task.sources.prompt), task.texts)
+    tokens = tuple(tuple(token_texts(sequence.token_ids, task.model.text)) for sequence in sequences)
+    return replace(task.samples, logprobs=tuple(s.decision_logprobs for s in sequences), tokens=tokens)
+
+
+def _clusters(task: _Task) -> Samples:
+    found = cluster_answers(
+        task.texts, lambda pairs: task.nli.judge(task.question.text, pairs), task.sources.clustering
+    )
+    return replace(task.samples, clusters=found)
+
+
+def _verdicts(task: _Task) -> Samples:
+    """All ordered pairs, equal texts at no cost."""
+    size = len(task.texts)
+    pairs = [(one, other) for one in task.texts for other in task.texts]
+    verdicts = task.nli.judge(task.question.text, pairs)
+    entailment = np.array([verdict.entailment for verdict in verdicts]).reshape(size, size)
+    contradiction = np.array([verdict.contradiction for verdict in verdicts]).reshape(size, size)
+    return replace(task.samples, entailment=entailment, contradiction=contradiction)
+
+
+def _similarity(task: _Task) -> Samples:
+    """Of question and answer with question and other answer; the mean of both orders."""
+    whole = [f"{task.question.text} {text}" for text in task.texts]
+    values = task.similarity.similarity([(one, other) for one in whole for other in whole])
+    matrix: Array = values.reshape(len(whole), len(whole))
+    return replace(task.samples, similarity=(matrix + matrix.T) / 2)
+
+
+def _embeddings(task: _Task) -> Samples:
+    if not task.similarity.has_embeddings:
+        raise CannotGather(f"{task.similarity.name} has no embeddings")
+    return replace(task.samples, embeddings=task.similarity.embed(list(task.texts)))
+
+
+def _relevance(task: _Task) -> Samples:
+    """R_t = 1 − sim(q + y, q + y without token t), all answers' tokens in one batch; an ending's relevance is 0."""
+    steps, answers = task.samples.logprobs, task.samples.tokens
+    if steps is None:
+        raise CannotGather("the answers' log-probabilities are not known")
+    if answers is None:
+        raise CannotGather("the answers' tokens are not known (give `tokens` beside `logprobs`)")
+    question = task.question.text
+    pairs = [
+        (f"{question} {''.join(tokens)}", f"{question} {''.join((*tokens[:t], *tokens[t + 1 :]))}")
+        for tokens in answers
+        for t in range(len(tokens))
+    ]
+    left = iter((1.0 - task.similarity.similarity(pairs)).tolist())
+    rows = [[next(left) for _ in tokens] for tokens in answers]
+    padded = tuple((*row, *[0.0] * (len(own) - len(row))) for row, own in zip(rows, steps, strict=True))
+    return replace(task.samples, relevance=padded)
+
+
+def _p_true(task: _Task) -> Samples:
+    """Kadavath et al.: the model is shown the answer and asked whether it is true."""
+    text = (
+        f"Question: {task.question.text}\nPossible answer: {task.texts[0]}\n"
+        "Is the possible answer:\n(A) True\n(B) False\nReply with A or B only."
+    )
+    return replace(task.samples, p_true=_letter_shares(task, text, 2)[0])
+
+
+def _assessment(task: _Task) -> Samples:
+    """Each cluster's first answer is an option; the model's probability for each letter is read off."""
+    clusters = task.samples.clusters
+    if clusters is None:
+        raise CannotGather("the answers' clusters are not known")
+    numbers = sorted(set(clusters))
+    if len(numbers) > len(LETTERS):
+        raise CannotGather(f"{len(numbers)} clusters are more than there are letters")
+    first = [task.texts[clusters.index(number)] for number in numbers]
+    options = "\n".join(f"({letter}) {text}" for letter, text in zip(LETTERS, first, strict=False))
+    text = (
+        f"Question: {task.question.text}\nPossible answers:\n{options}\n"
+        "Which answer is right? Reply with its letter only."
+    )
+    return replace(task.samples, assessment=tuple(_letter_shares(task, text, len(numbers))))
+
+
+def _letter_shares(task: _Task, text: str, count: int) -> list[float]:
+    """The model's probabilities for the first letters as its next word, normalised over them."""
+    asked = Question(text, context=task.question.context)
+    prompt = task.model.prompt(asked, task.sources.prompt)
+    step = task.model.decode(prompt, [()], Decoding(max_tokens=1), alternatives_above=1e-9).continuations[0]
+    masses = dict.fromkeys(LETTERS[:count], 0.0)
+    for option in step.alternatives[0]:
+        letter = task.model.text([option.token_id]).strip(" (")
+        if letter in masses:
+            masses[letter] += math.exp(option.logprob)
+    total = sum(masses.values())
+    if total <= 0:
+        raise CannotGather(f"{task.model.name} gives none of the letters any probability")
+    return [mass / total for mass in masses.values()]
+
+
+def _other_logprobs(task: _Task) -> Samples:
+    if not task.sources.others:
+        raise CannotGather("no other models were named (--other-models)")
+    found = tuple(
+        tuple(s.logprob for s in other.score(other.prompt(task.question, task.sources.prompt), task.texts))
+        for other in task.sources.others
+    )
+    return replace(task.samples, other_logprobs=found)
+
+
+def _never(what: str) -> Callable[[_Task], Samples]:
+    def refuse(_: _Task) -> Samples:
+        raise CannotGather(what)
+
+    return refuse
+
+
+# In this order: later fields may need earlier ones.
+_WORK: Mapping[str, Callable[[_Task], Samples]] = {
+    "texts": _never("the answers' texts are not known"),
+    "logprobs": _score,
+    "clusters": _clusters,
+    "branchings": _never("the answers' substitutions are not known"),
+    "token_entropies": _never("the model's distributions are only known of answers that were sampled here"),
+    "similarity": _similarity,
+    "embeddings": _embeddings,
+    "entailment": _verdicts,
+    "contradiction": _verdicts,
+    "relevance": _relevance,
+    "p_true": _p_true,
+    "assessment": _assessment,
+    "other_logprobs": _other_logprobs,
+}

@@ -1,0 +1,57 @@
+"""What every sampler returns, and how a continuation becomes a sequence."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ..errors import NotSupported
+from ..models.base import Continuation, LanguageModel
+from ..records import Cost, Sequence, Substitution, Word
+
+Report = Callable[[str, str], None]  # (stage, what is being shown)
+
+
+@dataclass(frozen=True, slots=True)
+class Sampled:
+    """Sequences, the initial answer first where the method has one, each with the substitution it began with."""
+
+    sequences: tuple[Sequence, ...]
+    substitutions: tuple[Substitution | None, ...]
+    words: tuple[Word, ...]  # of the first sequence
+    cost: Cost
+    notes: tuple[str, ...] = ()
+
+
+def check_strategies(model: LanguageModel, wanted: set[str]) -> None:
+    """Before any work is done: can the model decode like this?"""
+    able = model.capabilities.strategies
+    if missing := wanted - able:
+        raise NotSupported(
+            f"{model.name} cannot decode by {', '.join(sorted(missing))}; it can: {', '.join(sorted(able))}"
+        )
+
+
+def whole_sequence(
+    model: LanguageModel,
+    grown: Continuation,
+    prefix: tuple[int, ...] = (),
+    prefix_logprobs: tuple[float, ...] = (),
+    prefix_entropies: tuple[float, ...] = (),
+) -> Sequence:
+    """Prefix and continuation as one sequence. A stop string that began in the prefix takes its tokens with it."""
+    kept = len(prefix) - grown.dropped
+    ids = (*prefix[:kept], *grown.token_ids)
+    stop_logprob = None if grown.stop_logprob is None else grown.stop_logprob + sum(prefix_logprobs[kept:])
+    logprobs = (*prefix_logprobs[:kept], *grown.logprobs)
+    decisions = len(logprobs) + (stop_logprob is not None)
+    entropies = (*prefix_entropies, *grown.entropies)[:decisions]
+    text = model.text(ids).strip()
+    return Sequence(text, ids, logprobs, grown.stop_reason, stop_logprob, grown.alternatives, entropies)
+
+
+def cut_note(answer: Sequence, max_tokens: int) -> list[str]:
+    """An answer cut by length is never hidden."""
+    if answer.stop_reason != "length":
+        return []
+    return [f"the answer was cut at {max_tokens} tokens; raise --max-tokens to see all of it"]

@@ -1,0 +1,114 @@
+"""Sentence encoders (two texts, two vectors, their cosine) and cross-encoders (two texts, one score).
+
+Texts and pairs are deduplicated, sorted by length and batched; identical texts cost nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence as Many
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from transformers import AutoConfig, AutoModel, AutoModelForSequenceClassification, AutoTokenizer
+
+from ..errors import ModelNotFound, NotSupported
+from .base import Array
+
+_BATCH = 64
+_MAX_LENGTH = 512
+
+
+def load_encoder(source: str | Path, *, name: str, device: str | None) -> SentenceEncoder | CrossEncoder:
+    """A folder or hub name; its configuration says which of the two it is."""
+    where = device or ("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(source)
+        architectures = AutoConfig.from_pretrained(source).architectures or []
+        is_cross = any("SequenceClassification" in architecture for architecture in architectures)
+        kind = AutoModelForSequenceClassification if is_cross else AutoModel
+        model = kind.from_pretrained(source, dtype=torch.float32)
+    except (OSError, ValueError) as error:
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise ModelNotFound(
+            f"cannot load the similarity model {name!r}: {reason} Give a hub name, a folder, or 'minilm'."
+        ) from error
+    made: SentenceEncoder | CrossEncoder = (CrossEncoder if is_cross else SentenceEncoder)(
+        model.to(where), tokenizer, name=name
+    )
+    return made
+
+
+class SentenceEncoder:
+    """Mean-pooled token vectors of length 1, as sentence-transformers models make them."""
+
+    has_embeddings = True
+
+    def __init__(self, model: Any, tokenizer: Any, *, name: str = "") -> None:
+        self.name = name or type(model).__name__
+        self._model, self._tokenizer = model.eval(), tokenizer
+        self.texts_run = 0
+
+    def embed(self, texts: Many[str]) -> Array:
+        """(texts, width)."""
+        unique = sorted(set(texts), key=len)
+        rows: dict[str, Array] = {}
+        for first in range(0, len(unique), _BATCH):
+            batch = unique[first : first + _BATCH]
+            rows.update(zip(batch, self._run(batch), strict=True))
+        return np.stack([rows[text] for text in texts])
+
+    def _run(self, batch: list[str]) -> Array:
+        self.texts_run += len(batch)
+        inputs = self._tokenizer(batch, padding=True, truncation=True, max_length=_MAX_LENGTH, return_tensors="pt")
+        inputs = inputs.to(self._model.device)
+        with torch.inference_mode():
+            states = self._model(**inputs).last_hidden_state  # (batch, pieces, width)
+        mask = inputs["attention_mask"][..., None].float()
+        pooled = (states * mask).sum(dim=1) / mask.sum(dim=1)
+        rows: Array = torch.nn.functional.normalize(pooled, dim=-1).double().cpu().numpy()
+        return rows
+
+    def similarity(self, pairs: Many[tuple[str, str]]) -> Array:
+        """Cosines, negative ones as 0."""
+        if not pairs:
+            return np.zeros(0)
+        rows = self.embed([text for pair in pairs for text in pair])
+        cosines: Array = np.clip((rows[0::2] * rows[1::2]).sum(axis=1), 0.0, 1.0)
+        same = np.array([first == second for first, second in pairs])
+        return np.where(same, 1.0, cosines)
+
+
+class CrossEncoder:
+    """A classifier with one output for a pair: the sigmoid of its score."""
+
+    has_embeddings = False
+
+    def __init__(self, model: Any, tokenizer: Any, *, name: str = "") -> None:
+        self.name = name or type(model).__name__
+        if model.config.num_labels != 1:
+            raise NotSupported(f"{self.name} has {model.config.num_labels} outputs; a similarity cross-encoder has one")
+        self._model, self._tokenizer = model.eval(), tokenizer
+
+    def similarity(self, pairs: Many[tuple[str, str]]) -> Array:
+        """One score per pair."""
+        todo = sorted({pair for pair in pairs if pair[0] != pair[1]}, key=lambda pair: len(pair[0]) + len(pair[1]))
+        known: dict[tuple[str, str], float] = {}
+        for first in range(0, len(todo), _BATCH):
+            batch = todo[first : first + _BATCH]
+            known.update(zip(batch, self._run(batch), strict=True))
+        return np.array([known.get(pair, 1.0) for pair in pairs])
+
+    def _run(self, batch: list[tuple[str, str]]) -> list[float]:
+        inputs = self._tokenizer(
+            [pair[0] for pair in batch], [pair[1] for pair in batch],
+            padding=True, truncation=True, max_length=_MAX_LENGTH, return_tensors="pt",
+        )  # fmt: skip
+        with torch.inference_mode():
+            scores = torch.sigmoid(self._model(**inputs.to(self._model.device)).logits[:, 0].float())
+        return [float(score) for score in scores]
+
+    def embed(self, texts: Many[str]) -> Array:
+        """It has none."""
+        raise NotSupported(f"{self.name} is a cross-encoder and has no embeddings")

@@ -1,0 +1,145 @@
+"""All samplers return the same record; diverse beam search equals a brute-force twin; given answers are scored."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+
+import pytest
+
+import sdlg
+from conftest import embedded_pipeline, tiny_lm
+from fakes import CAPITAL, FakeNli, fake_pipeline
+from reference import next_logprobs, sequence_logprob
+from sdlg.errors import NotSupported
+from sdlg.options import Decoding
+from sdlg.records import Prompt, Question, StopRule
+from sdlg.sampling import SAMPLERS
+
+PROMPT = Prompt((5, 9, 17, 33, 21, 40), StopRule(frozenset({2})))
+
+
+def twin(lm, prompt, n, groups, penalty, max_tokens, end):
+    """Diverse beam search written from its definition: lists, dicts, and the whole model for every step."""
+    widths = [n // groups + (k < n % groups) for k in range(groups)]
+    running = [[((), 0.0)] for _ in widths]  # per group: (ids, sum of log-probabilities less penalties)
+    done = [[] for _ in widths]
+    for _ in range(max_tokens):
+        taken = Counter()
+        for g, width in enumerate(widths):
+            options = []
+            for ids, total in running[g]:
+                step = next_logprobs(lm.model, (*prompt.token_ids, *ids)).tolist()
+                options += [((*ids, t), total + lp - penalty * taken[t]) for t, lp in enumerate(step)]
+            options.sort(key=lambda option: -option[1])
+            going = []
+            for place, (ids, total) in enumerate(options[: 2 * width]):
+                if ids[-1] == end:
+                    if place < width:
+                        done[g].append((ids[:-1], total / len(ids)))
+                elif len(going) < width:
+                    going.append((ids, total))
+            done[g] = sorted(done[g], key=lambda d: -d[1])[:width]
+            if going and len(going[0][0]) >= max_tokens:
+                done[g] = sorted([*done[g], *((ids, total / len(ids)) for ids, total in going)], key=lambda d: -d[1])[
+                    :width
+                ]
+                going = []
+            elif going and len(done[g]) == width and going[0][1] / len(going[0][0]) <= done[g][-1][1]:
+                going = []
+            running[g] = going
+            taken.update(ids[-1] for ids, _ in going)
+    return [done[g][place][0] for place in range(n) for g in range(groups) if place < len(done[g])][:n]
+
+
+@pytest.mark.parametrize(("n", "groups"), [(4, 4), (4, 2), (5, 3), (3, 1)])
+@pytest.mark.parametrize("penalty", [0.0, 0.5, 3.0])
+@pytest.mark.parametrize("layout", ["tree", "rows"])
+def test_diverse_beam_search_equals_its_twin(n, groups, penalty, layout):
+    lm = tiny_lm("llama", layout)
+    for end in (2, 30):
+        prompt = Prompt(PROMPT.token_ids, StopRule(frozenset({end})))
+        decoding = Decoding(strategy="diverse_beam", groups=groups, diversity_penalty=penalty, max_tokens=4)
+        found = lm.decode(prompt, [()] * n, decoding).continuations
+        assert [c.token_ids for c in found] == twin(lm, prompt, n, groups, penalty, 4, end)
+        for continuation in found:
+            ended = (*continuation.token_ids, end) if continuation.stop_reason == "eos" else continuation.token_ids
+            own = sum(continuation.logprobs) + (continuation.stop_logprob or 0.0)  # the model's own, without penalties
+            assert own == pytest.approx(sum(sequence_logprob(lm, prompt, ended)), abs=1e-3)
+
+
+def test_a_penalty_makes_groups_differ_and_none_makes_them_equal():
+    lm = tiny_lm("llama")
+    spread = [
+        len(
+            {
+                c.token_ids
+                for c in lm.decode(
+                    PROMPT, [()] * 4, Decoding(strategy="diverse_beam", diversity_penalty=p, max_tokens=5)
+                ).continuations
+            }
+        )
+        for p in (0.0, 5.0)
+    ]
+    assert spread == [1, 4]
+
+
+def test_the_n_best_of_one_beam_search_are_distinct_and_in_order():
+    found = tiny_lm("llama").decode(PROMPT, [()] * 4, Decoding(strategy="beam", beams=4, max_tokens=5)).continuations
+    scores = [(sum(c.logprobs) + (c.stop_logprob or 0)) / c.decisions for c in found]
+    assert len({c.token_ids for c in found}) == 4
+    assert scores == sorted(scores, reverse=True)
+
+
+@pytest.mark.parametrize("method", sorted(SAMPLERS))
+def test_every_sampler_gives_the_same_record_for_real(method):
+    base = embedded_pipeline()
+    result = sdlg.Pipeline(base.model, base.nli, method=method, samples=4, max_tokens=8).ask(
+        "What is the capital of France?"
+    )
+    assert 1 < len(result.samples) <= 4
+    assert result.method == method
+    assert all(len(s.sequence.entropies) == len(s.sequence.decision_logprobs) for s in result.samples)
+    assert sum(s.weight for s in result.samples) == pytest.approx(1.0)
+    assert (result.samples[1].substitution is not None) == (method == "sdlg")
+    assert result.cost.forward_tokens > 0
+    assert "".join(result.tokens) == result.answer.text
+
+
+def test_multinomial_samples_of_a_script_follow_it():
+    result = fake_pipeline(CAPITAL, {}, method="multinomial", samples=400, branch_strategy="greedy").ask("q?")
+    share = sum(s.text.startswith("Paris") for s in result.samples) / 400
+    assert share == pytest.approx(0.3, abs=0.1)
+
+
+def test_a_method_the_model_cannot_do_is_refused_before_any_work():
+    with pytest.raises(NotSupported, match="diverse_beam"):
+        fake_pipeline(CAPITAL, {}, method="diverse_beam").ask("q?")
+
+
+def test_entropies_are_those_of_the_models_distribution():
+    lm = tiny_lm("llama")
+    found = lm.decode(PROMPT, [()], Decoding(max_tokens=4)).continuations[0]
+    for k, entropy in enumerate(found.entropies):
+        step = next_logprobs(lm.model, (*PROMPT.token_ids, *found.token_ids[:k])).double()
+        assert entropy == pytest.approx(float(-(step.exp() * step).sum()), abs=1e-4)
+
+
+@pytest.mark.parametrize("layout", ["tree", "rows", "separate"])
+def test_given_answers_get_the_likelihood_of_a_forward_pass(layout):
+    lm = tiny_lm("llama", layout)
+    prompt = lm.prompt(Question("who sat?"), "plain")
+    for sequence in lm.score(prompt, ["the cat", "the dog ran.", "the cat sat on the mat"]):
+        wanted = sequence_logprob(lm, prompt, (*sequence.token_ids, min(prompt.stop.token_ids)))
+        assert list(sequence.decision_logprobs) == pytest.approx(wanted, abs=1e-4)
+        assert lm.text(sequence.token_ids).strip() == sequence.text
+
+
+def test_scoring_an_answer_again_gives_its_likelihood_back():
+    base = embedded_pipeline()
+    result = sdlg.Pipeline(base.model, FakeNli({}), samples=1, max_tokens=20).ask("What is the capital of France?")
+    (again,) = base.model.score(
+        base.model.prompt(Question("What is the capital of France?"), "auto"), [result.answer.text]
+    )
+    assert again.token_ids == result.answer.token_ids
+    assert math.isclose(again.logprob, result.answer.logprob, abs_tol=1e-3)
