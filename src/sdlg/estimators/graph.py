@@ -18,6 +18,7 @@ import numpy as np
 from .base import Array, Measure, Samples, given
 
 EIGENVALUE_THRESHOLD = 0.9  # of the authors: eigenvectors of larger eigenvalues say nothing about meaning
+ROUNDING = 1e-9  # an eigenvalue that equals the threshold is not below it
 
 
 def number_of_clusters(samples: Samples) -> float:
@@ -64,7 +65,7 @@ def degree(samples: Samples, kind: str) -> float:
 def eccentricity(samples: Samples, kind: str) -> float:
     """How far answers lie from their centre in the coordinates of the small eigenvalues."""
     found = spectrum(samples, kind)
-    coordinates = found.eigenvectors[:, found.eigenvalues < EIGENVALUE_THRESHOLD]  # (N, kept)
+    coordinates = found.eigenvectors[:, found.eigenvalues < EIGENVALUE_THRESHOLD - ROUNDING]  # (N, kept)
     return float(np.linalg.norm(coordinates - coordinates.mean(axis=0)))
 
 

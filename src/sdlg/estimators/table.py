@@ -105,17 +105,20 @@ def _needs(missing: frozenset[str]) -> str:
     return f"needs {' and '.join(words for field, words in FIELDS.items() if field in missing)}"
 
 
+_ALONE = "one answer has no other to compare with"
 _UNDEFINED: Mapping[str, str] = {
-    "lexical_similarity": "one answer has no other to compare with",
-    "cocoa_log_likelihood": "one answer has no other to compare with",
-    "cocoa_log_perplexity": "one answer has no other to compare with",
-    "cocoa_token_entropy": "one answer has no other to compare with, or it has no tokens",
+    **{
+        name: "the answers are not one answer and its branches"
+        for name, measure in MEASURES.items()
+        if "branchings" in measure.needs
+    },
+    "lexical_similarity": _ALONE,
+    "cocoa_log_likelihood": _ALONE,
+    "cocoa_log_perplexity": _ALONE,
+    "cocoa_token_entropy": _ALONE,
     "mean_token_entropy": "the answer has no tokens",
-    "semantic_entropy_branch_mass": "the answers are not one answer and its branches",
-    "semantic_entropy_branch_mass_unnormalised_log": "the answers are not one answer and its branches",
-    "coverage": "the answers are not one answer and its branches",
-    "epistemic_semantic_uncertainty": "no other model gives these answers any probability",
-    "total_semantic_uncertainty": "no other model gives these answers any probability",
+    "epistemic_semantic_uncertainty": "there is no other model, or one gives these answers no probability",
+    "total_semantic_uncertainty": "there is no other model, or one gives these answers no probability",
 }
 
 

@@ -38,37 +38,44 @@ def plain_masses(samples: Samples, likelihood: str, duplicates: str) -> Array:
 @lru_cache(maxsize=16)
 def weighted_masses(samples: Samples, likelihood: str) -> Array:
     """log Σ w p(y), w raw."""
-    terms = semantic.importance_log_weights(samples) + semantic.LIKELIHOODS[likelihood](samples)
+    terms = log_weights(samples) + semantic.LIKELIHOODS[likelihood](samples)
     return semantic.cluster_log_masses(samples, terms)
 
 
 def normalised_weighted_masses(samples: Samples, likelihood: str) -> Array:
     """log Σ w p(y), Σw = 1."""
-    scale = np.logaddexp.reduce(semantic.importance_log_weights(samples))
-    masses: Array = weighted_masses(samples, likelihood) - scale
+    masses: Array = weighted_masses(samples, likelihood) - np.logaddexp.reduce(log_weights(samples))
     return masses
 
 
 def importance_masses(samples: Samples) -> Array:
     """log (1/N) Σ w."""
-    masses = semantic.cluster_log_masses(samples, semantic.importance_log_weights(samples))
-    return masses - math.log(len(samples))
+    return semantic.cluster_log_masses(samples, log_weights(samples)) - math.log(len(samples))
 
 
 def branch_masses(samples: Samples) -> Array:
-    """log ΣW. Only one answer and its branches share out all probability: otherwise NaN."""
-    if not _is_one_tree(samples):
-        return np.array([math.nan])
-    return semantic.cluster_log_masses(samples, semantic.branch_log_masses(samples))
+    """log ΣW."""
+    weights = semantic.branch_log_masses(samples) if _is_one_tree(samples) else _unknown(samples)
+    return semantic.cluster_log_masses(samples, weights)
 
 
 def coverage(samples: Samples) -> float:
-    """ΣW: how much of all probability was looked at. NaN unless one answer was branched."""
+    """ΣW: how much of all probability was looked at."""
     return semantic.coverage(samples) if _is_one_tree(samples) else math.nan
 
 
+def log_weights(samples: Samples) -> Array:
+    """log w of one answer and its branches."""
+    return semantic.importance_log_weights(samples) if _is_one_tree(samples) else _unknown(samples)
+
+
 def _is_one_tree(samples: Samples) -> bool:
+    """Whether all answers but one are branches. If not, they were sampled in another way and weights mean nothing."""
     return sum(branching is None for branching in given(samples.branchings)) == 1
+
+
+def _unknown(samples: Samples) -> Array:
+    return np.full(len(samples), math.nan)
 
 
 def _entropy(samples: Samples, masses: Callable[[Samples], Array], formula: Callable[[Array], float]) -> float:
@@ -253,13 +260,13 @@ MEASURES = (
     Measure(
         "coverage",
         coverage,
-        frozenset({"logprobs", "branchings"}),
+        frozenset({"logprobs", "identities", "branchings"}),
         unit="probability",
         higher_is_less_certain=False,
         low=0.0,
         high=1.0,
         summary="Share of all probability that the answer and its branches stand for: how much to trust branch mass.",
-        equation="Σ W, W = p(y_≤t) of the branch, p(y¹) of the answer",
+        equation="Σ W over distinct answers, W = p(y_≤t) of the branch, p(y¹) of the answer",
         cost="N answers by SDLG",
     ),
 )

@@ -1,0 +1,850 @@
+"""The table of measures: vectors, a brute-force twin for every measure, invariants over all of them, plug-ins."""
+
+from __future__ import annotations
+
+import math
+import re
+import sys
+from collections import Counter
+from dataclasses import fields, replace
+from importlib.metadata import EntryPoint
+from itertools import combinations
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from conftest import vectors
+from sdlg.errors import RunError, UnknownName
+from sdlg.estimators import table
+from sdlg.estimators.base import Branching, Measure, Samples
+from sdlg.estimators.spread import longest_common_subsequence, rouge_l, words
+from sdlg.estimators.table import FIELDS, MEASURES, Unavailable, all_measures, find_measure, measure_all
+from sdlg.records import Estimate
+
+V = vectors("estimator")
+DOCS = Path(__file__).resolve().parents[1] / "docs" / "measures.md"
+PAIRED = {"lexical_similarity", "cocoa_log_likelihood", "cocoa_log_perplexity", "cocoa_token_entropy"}
+
+
+def close(value):
+    return pytest.approx(value, abs=1e-9)
+
+
+def same(value):
+    return pytest.approx(value, rel=1e-7, abs=1e-8)
+
+
+def value_of(name, samples):
+    found = measure_all(samples, [name])[name]
+    assert isinstance(found, Estimate), f"{name}: {found}"
+    return found.value
+
+
+def values_of(samples):
+    """Numbers where there are some; the reason otherwise."""
+    return {
+        name: found.value if isinstance(found, Estimate) else found.reason
+        for name, found in measure_all(samples).items()
+    }
+
+
+def assert_same(one, other, names=None):
+    for name in names or one:
+        assert other[name] == (one[name] if isinstance(one[name], str) else same(one[name])), name
+
+
+# -- vectors ----------------------------------------------------------------------------------------------------
+
+
+def vector_samples(case):
+    given_ = V[case]["input"]
+    logprobs = tuple(map(tuple, given_["token_logprobs"]))
+    branchings = None
+    if "subst_pos" in given_:
+        branchings = tuple(
+            None if t is None else Branching(sum(row[:t]), math.log(p))
+            for row, t, p in zip(logprobs, given_["subst_pos"], given_["subst_prob"], strict=True)
+        )
+    identities, clusters = tuple(given_["sequence_ids"]), tuple(given_["cluster_ids"])
+    return Samples(logprobs=logprobs, identities=identities, clusters=clusters, branchings=branchings)
+
+
+@pytest.mark.parametrize("case", ["ms_duplicates", "ms_distinct", "single", "identical", "sdlg"])
+def test_vectors_through_the_table(case):
+    samples, out = vector_samples(case), V[case]["output"]
+    assert value_of("PE", samples) == close(out["PE"])
+    assert value_of("LN-PE", samples) == close(out["LN_PE"])
+    assert value_of("semantic_entropy_frequency", samples) == close(out["SE_mc"])
+    assert value_of("number_of_clusters", samples) == out["M"]
+    for short, likelihood in (("ln", "length_normalised"), ("tot", "total")):
+        found = out[short]
+        assert value_of(f"semantic_entropy_improper_{likelihood}", samples) == close(found["SE_kuhn_improper"])
+        for duplicates, suffix in (("counted", "dup"), ("unique", "unique")):
+            name = f"semantic_entropy_proper_{duplicates}_{likelihood}"
+            assert value_of(name, samples) == close(found[f"SE_proper_{suffix}"])
+            assert value_of(f"{name}_unnormalised_log", samples) == close(found[f"SE_norm_outside_{suffix}"])
+
+
+def test_sdlg_vectors_through_the_table():
+    samples, out = vector_samples("sdlg"), V["sdlg"]["output"]["sdlg"]
+    for short, likelihood in (("ln", "length_normalised"), ("tot", "total")):
+        name = f"semantic_entropy_importance_{likelihood}"
+        scaled = f"semantic_entropy_importance_l1_{likelihood}_unnormalised_log"
+        assert value_of(name, samples) == close(out[short]["SE_proper"])
+        assert value_of(scaled, samples) == close(out[short]["SE_norm_outside"])
+        raw = value_of(scaled.replace("_l1_", "_raw_"), samples)
+        assert raw == close(out[short]["SE_norm_outside"] - math.log(sum(out["w_raw"])))
+    assert value_of("semantic_entropy_importance_only", samples) == close(out["SE_eq8"])
+    assert value_of("semantic_entropy_importance_only_unnormalised_log", samples) == close(out["SE_eq8_norm_outside"])
+    assert value_of("semantic_entropy_branch_mass", samples) == close(out["branch"]["SE_proper"])
+    assert value_of("semantic_entropy_branch_mass_unnormalised_log", samples) == close(out["branch"]["SE_norm_outside"])
+    assert value_of("coverage", samples) == close(out["branch"]["coverage"])
+
+
+def test_underflow_vectors_through_the_table():
+    samples, out = vector_samples("underflow"), V["underflow"]["output"]
+    name = "semantic_entropy_proper_counted_total"
+    assert value_of("PE", samples) == close(out["PE"])
+    assert value_of("LN-PE", samples) == close(out["LN_PE"])
+    assert value_of(name, samples) == close(out["tot"]["SE_proper"])
+    assert value_of(f"{name}_unnormalised_log", samples) == close(out["tot"]["SE_norm_outside"])
+    assert value_of("semantic_entropy_improper_total", samples) == close(out["tot"]["SE_kuhn_improper"])
+
+
+def test_sar_vectors():
+    given_, out = V["sar"]["input"], V["sar"]["output"]
+    samples = Samples(
+        logprobs=tuple(tuple(-x for x in row) for row in given_["token_nll"]),
+        relevance=tuple(map(tuple, given_["relevance"])),
+        similarity=np.array(given_["similarity"]),
+    )
+    assert value_of("tokenSAR", samples) == close(out["tokenSAR"])
+    assert value_of("SAR", samples) == close(out["SAR"])
+
+
+def test_the_papers_names_are_the_variants_of_the_authors_code():
+    """official_cross_check gives mean log-probabilities directly: one-token answers have mean = total."""
+    given_, out = V["official_cross_check"]["input"], V["official_cross_check"]["output"]
+    branchings = (None, *(Branching(0.0, math.log(w)) for w in given_["weights_raw"][1:]))
+    means = tuple((x,) for x in given_["avg_logprob"])
+    samples = Samples(logprobs=means, clusters=tuple(given_["cluster_ids"]), branchings=branchings)
+    assert value_of("SE*_SDLG", samples) == close(out["sdlg_ln"])
+    assert value_of("SE*_MS", samples) == value_of("SE*_DBS", samples) == close(out["base_ln"])
+    assert value_of("SE_MS", samples) == close(out["kuhn_ln"])
+
+
+# -- samples of every kind --------------------------------------------------------------------------------------
+
+WORDS = ("Paris", "Lyon", "the", "city", "of", "Éire", "京都")
+
+
+def make(seed, clusters, deepest=3.0, duplicated=True):
+    """Samples with every field. The last answer repeats the one before, where there are enough."""
+    rng, n = np.random.default_rng(seed), len(clusters)
+    source = [*range(n - 1), n - 2] if duplicated and n > 2 and clusters[-1] == clusters[-2] else list(range(n))
+    lengths = rng.integers(1, 6, n)
+    rows = [tuple((-deepest * rng.random(k)).tolist()) for k in lengths]
+    tokens = [tuple(rng.choice(WORDS, k).tolist()) for k in lengths]
+    matrices = [np.round(rng.random((n, n)), int(rng.integers(0, 4))) for _ in range(3)]
+    pick = lambda values: tuple(values[k] for k in source)  # noqa: E731
+    square = lambda matrix: matrix[np.ix_(source, source)]  # noqa: E731
+    branches = [None, *(Branching(-deepest * rng.random(), -1 - 5 * rng.random()) for _ in range(n - 1))]
+    options = rng.dirichlet(np.ones(len(set(clusters))))
+    return Samples(
+        logprobs=pick(rows),
+        identities=tuple(source),
+        clusters=tuple(clusters),
+        branchings=pick(branches),
+        texts=pick([" ".join(row) for row in tokens]),
+        tokens=pick(tokens),
+        token_entropies=pick([tuple(rng.random(k).tolist()) for k in lengths]),
+        relevance=pick([tuple(np.round(rng.random(k), 1).tolist()) for k in lengths]),
+        similarity=square((matrices[0] + matrices[0].T) / 2),
+        entailment=square(matrices[1]),
+        contradiction=square(matrices[2]),
+        embeddings=rng.normal(size=(n, 4))[source],
+        p_true=float(rng.random()),
+        assessment=tuple(options.tolist()),
+        other_logprobs=tuple(pick((-deepest * rng.random(n)).tolist()) for _ in range(2)),
+    )
+
+
+seeds = st.integers(0, 10_000)
+clusterings = st.lists(st.integers(0, 3), min_size=1, max_size=6)
+any_samples = st.builds(make, seeds, clusterings)
+deep_samples = st.builds(make, seeds, clusterings, st.sampled_from([100.0, 700.0, 2000.0]))
+often = settings(max_examples=40, deadline=None)
+
+MATRICES = ("similarity", "entailment", "contradiction")
+WHOLE = ("p_true", "assessment")
+
+
+def reordered(samples, order):
+    changed = {}
+    for name in (field.name for field in fields(samples)):
+        value = getattr(samples, name)
+        if name in MATRICES:
+            changed[name] = value[np.ix_(order, order)]
+        elif name == "embeddings":
+            changed[name] = value[order]
+        elif name == "other_logprobs":
+            changed[name] = tuple(tuple(row[k] for k in order) for row in value)
+        elif name not in WHOLE:
+            changed[name] = tuple(value[k] for k in order)
+    return replace(samples, **changed)
+
+
+def only(samples, names):
+    """Just these fields, and as little as a record needs to know how many answers there are."""
+    kept = {name: getattr(samples, name) for name in names}
+    if not any(name in kept for name in FIELDS if name not in (*WHOLE, "other_logprobs")):
+        kept["tokens"] = samples.tokens
+    return Samples(**kept)
+
+
+# -- brute-force twins, in plain python -------------------------------------------------------------------------
+
+
+def chances(s, per_token=False):
+    return [math.exp(sum(row) / (len(row) if per_token else 1)) for row in s.logprobs]
+
+
+def distinct(s):
+    return [n for n in range(len(s)) if s.identities[n] not in s.identities[:n]]
+
+
+def masses(s, terms, kept=None):
+    found = {}
+    for n in kept if kept is not None else range(len(s)):
+        found[s.clusters[n]] = found.get(s.clusters[n], 0.0) + terms[n]
+    return list(found.values())
+
+
+def entropy(values):
+    return -sum(v / sum(values) * math.log(v / sum(values)) for v in values if v > 0)
+
+
+def entropy_of_mass(values):
+    return -sum(v / sum(values) * math.log(v) for v in values if v > 0)
+
+
+def weights(s):
+    return [1.0 if b is None else math.exp(b.logprob) for b in s.branchings]
+
+
+def weighted(s, per_token, scaled):
+    total = sum(weights(s)) if scaled else 1.0
+    return masses(s, [w / total * p for w, p in zip(weights(s), chances(s, per_token), strict=True)])
+
+
+def branch_weights(s):
+    return [
+        p if b is None else math.exp(b.shared_logprob + b.logprob)
+        for p, b in zip(chances(s), s.branchings, strict=True)
+    ]
+
+
+def twin_token_sar(s):
+    found = []
+    for row, relevance in zip(s.logprobs, s.relevance, strict=True):
+        total = sum(relevance)
+        shares = [r / total for r in relevance] if total else [1 / len(row)] * len(row)
+        found.append(-sum(x * share for x, share in zip(row, shares, strict=True)))
+    return found
+
+
+def twin_sar(s, likelihoods):
+    n = len(s)
+    return (
+        -sum(
+            math.log(likelihoods[i] + sum(s.similarity[i][j] * likelihoods[j] for j in range(n) if j != i) / 0.001)
+            for i in range(n)
+        )
+        / n
+    )
+
+
+def twin_affinity(s, kind):
+    like = {
+        "similarity": lambda i, j: s.similarity[i][j],
+        "entailment": lambda i, j: s.entailment[i][j],
+        "contradiction": lambda i, j: 1 - s.contradiction[i][j],
+    }[kind]
+    n = len(s)
+    return [[1.0 if i == j else float(like(i, j) + like(j, i)) / 2 for j in range(n)] for i in range(n)]
+
+
+def jacobi(matrix):
+    """Eigenvalues and eigenvectors (columns) of a symmetric matrix by Jacobi rotations."""
+    n, a = len(matrix), [row[:] for row in matrix]
+    v = [[float(i == j) for j in range(n)] for i in range(n)]
+    for _ in range(100):
+        for p, q in combinations(range(n), 2):
+            if abs(a[p][q]) < 1e-300:
+                continue
+            theta = 0.5 * math.atan2(2 * a[p][q], a[q][q] - a[p][p])
+            c, s = math.cos(theta), math.sin(theta)
+            for k in range(n):
+                a[k][p], a[k][q] = c * a[k][p] - s * a[k][q], s * a[k][p] + c * a[k][q]
+            for k in range(n):
+                a[p][k], a[q][k] = c * a[p][k] - s * a[q][k], s * a[p][k] + c * a[q][k]
+            for k in range(n):
+                v[k][p], v[k][q] = c * v[k][p] - s * v[k][q], s * v[k][p] + c * v[k][q]
+    return [a[i][i] for i in range(n)], v
+
+
+def twin_laplacian(s, kind):
+    w = twin_affinity(s, kind)
+    d = [sum(row) for row in w]
+    n = len(w)
+    return jacobi([[float(i == j) - w[i][j] / math.sqrt(d[i] * d[j]) for j in range(n)] for i in range(n)])
+
+
+def twin_degree(s, kind):
+    n = len(s)
+    return sum(n - sum(row) for row in twin_affinity(s, kind)) / n**2
+
+
+def twin_eccentricity(s, kind):
+    values, vectors_ = twin_laplacian(s, kind)
+    n, total = len(s), 0.0
+    for k in range(n):
+        if values[k] < 0.9 - 1e-9:
+            column = [vectors_[i][k] for i in range(n)]
+            total += sum((x - sum(column) / n) ** 2 for x in column)
+    return math.sqrt(total)
+
+
+def twin_eigenvalue_sum(s, kind):
+    return sum(max(0.0, 1 - value) for value in twin_laplacian(s, kind)[0])
+
+
+def twin_log_determinant(points):
+    """By elimination, of the Gram matrix + αI, over N."""
+    n = len(points)
+    a = [[sum(x * y for x, y in zip(points[i], points[j], strict=True)) for j in range(n)] for i in range(n)]
+    for i in range(n):
+        a[i][i] += 0.001
+    for k in range(n):
+        for i in range(k + 1, n):
+            factor = a[i][k] / a[k][k]
+            a[i] = [x - factor * y for x, y in zip(a[i], a[k], strict=True)]
+    return sum(math.log(a[k][k]) for k in range(n)) / n
+
+
+def twin_eigenscore(s):
+    return twin_log_determinant([[float(x - sum(row) / len(row)) for x in row] for row in s.embeddings])
+
+
+def twin_spread(s):
+    means = [sum(column) / len(s) for column in zip(*s.embeddings, strict=True)]
+    return twin_log_determinant([[float(x - m) for x, m in zip(row, means, strict=True)] for row in s.embeddings])
+
+
+def slow_subsequence(one, other):
+    if not one or not other:
+        return 0
+    if one[0] == other[0]:
+        return 1 + slow_subsequence(one[1:], other[1:])
+    return max(slow_subsequence(one[1:], other), slow_subsequence(one, other[1:]))
+
+
+def twin_lexical(s):
+    found = []
+    for one, other in combinations([text.casefold().split() for text in s.texts], 2):
+        lcs = slow_subsequence(one, other)
+        precision, recall = lcs / len(one), lcs / len(other)
+        found.append(2 * precision * recall / (precision + recall) if lcs else 0.0)
+    return sum(found) / len(found)
+
+
+def twin_disagreement(s):
+    return sum(1 - s.similarity[0][n] for n in range(1, len(s))) / (len(s) - 1)
+
+
+def twin_chao_shen(s, coverage):
+    n, total = len(s), 0.0
+    for count in Counter(s.clusters).values():
+        q = min(coverage * count / n, 1.0)
+        total -= q * math.log(q) / (1 - (1 - q) ** n)
+    return total
+
+
+def singletons(s):
+    return sum(count == 1 for count in Counter(s.clusters).values())
+
+
+def twin_alphabet(s):
+    spectral, n = twin_eigenvalue_sum(s, "entailment"), len(s)
+    return spectral if singletons(s) == n else max(len(set(s.clusters)) / (1 - singletons(s) / n), spectral)
+
+
+def cluster_shares(s, terms):
+    found = masses(s, terms, distinct(s))
+    return [m / sum(found) for m in found]
+
+
+def twin_epistemic(s):
+    own = cluster_shares(s, chances(s))
+    found = []
+    for row in s.other_logprobs:
+        other = cluster_shares(s, [math.exp(x) for x in row])
+        found.append(sum(p * math.log(p / q) for p, q in zip(own, other, strict=True)))
+    return sum(found) / len(found)
+
+
+def twin_total(s):
+    own = cluster_shares(s, chances(s))
+    found = []
+    for row in s.other_logprobs:
+        other = cluster_shares(s, [math.exp(x) for x in row])
+        found.append(-sum(p * math.log(q) for p, q in zip(own, other, strict=True)))
+    return sum(found) / len(found)
+
+
+def mean(values):
+    return sum(values) / len(values)
+
+
+SE = "semantic_entropy"
+TWINS = {
+    f"{SE}_frequency": lambda s: entropy(list(Counter(s.clusters).values())),
+    f"{SE}_improper_total": lambda s: -mean([math.log(m) for m in masses(s, chances(s))]),
+    f"{SE}_improper_length_normalised": lambda s: -mean([math.log(m) for m in masses(s, chances(s, True))]),
+    f"{SE}_importance_only": lambda s: entropy(masses(s, weights(s))),
+    f"{SE}_importance_only_unnormalised_log": lambda s: entropy_of_mass(masses(s, [w / len(s) for w in weights(s)])),
+    f"{SE}_branch_mass": lambda s: entropy(masses(s, branch_weights(s))),
+    f"{SE}_branch_mass_unnormalised_log": lambda s: entropy_of_mass(masses(s, branch_weights(s))),
+    "coverage": lambda s: min(sum(branch_weights(s)[n] for n in distinct(s)), 1.0),
+    "predictive_entropy": lambda s: -mean([math.log(p) for p in chances(s)]),
+    "length_normalised_predictive_entropy": lambda s: -mean([math.log(p) for p in chances(s, True)]),
+    "greedy_negative_log_likelihood": lambda s: -math.log(chances(s)[0]),
+    "max_sequence_probability": lambda s: math.prod(math.exp(x) for x in s.logprobs[0]),
+    "perplexity": lambda s: math.prod(math.exp(x) for x in s.logprobs[0]) ** (-1 / len(s.logprobs[0])),
+    "mean_token_entropy": lambda s: mean(s.token_entropies[0]),
+    "token_sar": lambda s: mean(twin_token_sar(s)),
+    "sentence_sar": lambda s: twin_sar(s, chances(s)),
+    "sar": lambda s: twin_sar(s, [math.exp(-x) for x in twin_token_sar(s)]),
+    "number_of_clusters": lambda s: len(set(s.clusters)),
+    "eigenscore": twin_eigenscore,
+    "embedding_spread": twin_spread,
+    "lexical_similarity": twin_lexical,
+    "probability_not_true": lambda s: 1 - s.p_true,
+    "clustered_self_assessment": lambda s: 1 - s.assessment[sum(c < s.clusters[0] for c in set(s.clusters))],
+    "clustered_self_assessment_entropy": lambda s: entropy(list(s.assessment)),
+    "cocoa_log_likelihood": lambda s: -math.log(chances(s)[0]) * twin_disagreement(s),
+    "cocoa_log_perplexity": lambda s: -math.log(chances(s, True)[0]) * twin_disagreement(s),
+    "cocoa_token_entropy": lambda s: mean(s.token_entropies[0]) * twin_disagreement(s),
+    f"{SE}_chao_shen": lambda s: twin_chao_shen(s, 1 - min(singletons(s), len(s) - 1) / len(s)),
+    f"{SE}_coverage_adjusted": lambda s: twin_chao_shen(s, len(set(s.clusters)) / twin_alphabet(s)),
+    "semantic_alphabet_size": twin_alphabet,
+    "aleatoric_semantic_uncertainty": lambda s: entropy(cluster_shares(s, chances(s))),
+    "epistemic_semantic_uncertainty": twin_epistemic,
+    "total_semantic_uncertainty": twin_total,
+}  # fmt: skip
+for likelihood, per_token in (("total", False), ("length_normalised", True)):
+    for duplicates, kept in (("counted", lambda s: None), ("unique", distinct)):
+        name = f"{SE}_proper_{duplicates}_{likelihood}"
+        TWINS[name] = lambda s, k=kept, t=per_token: entropy(masses(s, chances(s, t), k(s)))
+        TWINS[f"{name}_unnormalised_log"] = lambda s, k=kept, t=per_token: entropy_of_mass(
+            masses(s, chances(s, t), k(s))
+        )
+    name = f"{SE}_importance"
+    TWINS[f"{name}_{likelihood}"] = lambda s, t=per_token: entropy(weighted(s, t, False))
+    TWINS[f"{name}_l1_{likelihood}_unnormalised_log"] = lambda s, t=per_token: entropy_of_mass(weighted(s, t, True))
+    TWINS[f"{name}_raw_{likelihood}_unnormalised_log"] = lambda s, t=per_token: entropy_of_mass(weighted(s, t, False))
+for kind in MATRICES:
+    TWINS[f"degree_{kind}"] = lambda s, k=kind: twin_degree(s, k)
+    TWINS[f"eccentricity_{kind}"] = lambda s, k=kind: twin_eccentricity(s, k)
+    TWINS[f"eigenvalue_sum_{kind}"] = lambda s, k=kind: twin_eigenvalue_sum(s, k)
+
+
+def test_every_measure_has_a_twin():
+    assert TWINS.keys() == MEASURES.keys()
+
+
+@often
+@given(any_samples)
+def test_every_measure_equals_its_twin(samples):
+    found = values_of(samples)
+    for name, twin in TWINS.items():
+        if len(samples) > 1 or name not in PAIRED:
+            assert found[name] == same(twin(samples)), name
+
+
+# -- invariants of the whole table ------------------------------------------------------------------------------
+
+
+@often
+@given(any_samples, st.randoms())
+def test_the_order_of_the_other_answers_does_not_matter(samples, random):
+    order = list(range(1, len(samples)))
+    random.shuffle(order)
+    assert_same(values_of(samples), values_of(reordered(samples, [0, *order])))
+
+
+ABOUT_THE_ANSWER = {
+    "greedy_negative_log_likelihood",
+    "max_sequence_probability",
+    "perplexity",
+    "mean_token_entropy",
+    "clustered_self_assessment",
+    "cocoa_log_likelihood",
+    "cocoa_log_perplexity",
+    "cocoa_token_entropy",
+}
+
+
+@often
+@given(any_samples, st.randoms())
+def test_no_order_matters_to_measures_of_all_answers(samples, random):
+    order = list(range(len(samples)))
+    random.shuffle(order)
+    assert_same(values_of(samples), values_of(reordered(samples, order)), MEASURES.keys() - ABOUT_THE_ANSWER)
+
+
+@often
+@given(any_samples)
+def test_relabelled_clusters_do_not_matter(samples):
+    relabelled = replace(
+        samples, clusters=tuple(9 - c for c in samples.clusters), assessment=tuple(reversed(samples.assessment))
+    )
+    assert_same(values_of(samples), values_of(relabelled))
+
+
+@often
+@given(st.one_of(any_samples, deep_samples))
+def test_values_are_within_their_declared_range(samples):
+    for name, found in measure_all(samples).items():
+        if isinstance(found, Estimate):
+            measure = MEASURES[name]
+            assert measure.low - 1e-9 <= found.value <= measure.high + 1e-9, name
+
+
+@often
+@given(deep_samples)
+def test_very_unlikely_answers_have_finite_measures(samples):
+    for name, found in measure_all(samples).items():
+        if name == "perplexity" and isinstance(found, Unavailable):
+            assert found.reason.startswith("infinite: ")
+        elif len(samples) > 1 or name not in PAIRED:
+            assert isinstance(found, Estimate), f"{name}: {found}"
+
+
+def test_likelihoods_of_exp_minus_5000_keep_their_differences():
+    apart = math.log(3)
+    deep = replace(make(1, [0, 1], duplicated=False), logprobs=((-5000.0,), (-5000.0 - apart,)), branchings=None)
+    shallow = replace(deep, logprobs=((-1.0,), (-1.0 - apart,)))
+    for name in ("semantic_entropy_proper_counted_total", "aleatoric_semantic_uncertainty"):
+        assert value_of(name, deep) == close(value_of(name, shallow))
+    for name in ("semantic_entropy_improper_total", "PE", "G-NLL", "sentence_sar", "sar", "tokenSAR"):
+        assert value_of(name, deep) == close(value_of(name, shallow) + 4999)
+
+
+@often
+@given(st.builds(make, seeds, st.just([0])))
+def test_one_answer_alone(samples):
+    found = values_of(samples)
+    for name in PAIRED:
+        assert found[name] == "undefined: one answer has no other to compare with"
+    for name in MEASURES:
+        if name.startswith(SE) and "improper" not in name and "unnormalised" not in name:
+            assert found[name] == close(0.0), name
+    assert found["number_of_clusters"] == found["semantic_alphabet_size"] == close(1.0)
+    assert found["sar"] == close(found["token_sar"])
+    assert found["sentence_sar"] == found["greedy_negative_log_likelihood"] == close(found["predictive_entropy"])
+    for kind in MATRICES:
+        graph = [found[f"{name}_{kind}"] for name in ("degree", "eccentricity", "eigenvalue_sum")]
+        assert graph == close([0.0, 0.0, 1.0])
+
+
+@often
+@given(any_samples)
+def test_declared_needs_are_enough(samples):
+    everything = values_of(samples)
+    for name, measure in MEASURES.items():
+        assert_same(everything, {name: values_of(only(samples, measure.needs))[name]}, [name])
+
+
+@pytest.mark.parametrize("name", MEASURES)
+def test_each_declared_need_is_needed(name):
+    samples, measure = make(3, [0, 1, 1]), MEASURES[name]
+    assert measure.needs
+    for need in measure.needs:
+        found = measure_all(only(samples, measure.needs - {need}), [name])[name]
+        assert found == Unavailable(f"needs {FIELDS[need]}")
+        with pytest.raises((AssertionError, TypeError)):
+            measure(only(samples, measure.needs - {need}))
+
+
+@often
+@given(any_samples)
+def test_total_is_aleatoric_plus_epistemic(samples):
+    parts = [value_of(f"{name}_semantic_uncertainty", samples) for name in ("aleatoric", "epistemic", "total")]
+    assert parts[0] + parts[1] == pytest.approx(parts[2], rel=1e-12, abs=1e-12)
+    assert parts[1] >= -1e-12
+
+
+@often
+@given(any_samples)
+def test_a_model_compared_with_itself_adds_nothing(samples):
+    alike = replace(samples, other_logprobs=(tuple(sum(row) for row in samples.logprobs),))
+    assert value_of("epistemic_semantic_uncertainty", alike) == close(0.0)
+
+
+@often
+@given(any_samples, seeds)
+def test_a_duplicate_changes_nothing_where_answers_count_once(samples, which):
+    order = [*range(len(samples)), which % len(samples)]
+    once = {name for name in MEASURES if "_unique_" in name or name.endswith("_semantic_uncertainty")}
+    assert_same(values_of(samples), values_of(reordered(samples, order)), {*once, "number_of_clusters"})
+    if which % len(samples):  # the answer itself has no duplicate among its branches
+        assert_same(values_of(samples), values_of(reordered(samples, order)), ["coverage"])
+
+
+# -- what has no value ------------------------------------------------------------------------------------------
+
+
+def test_what_is_missing_is_said_in_words():
+    found = measure_all(Samples(clusters=(0, 1)))
+    numbers = {name for name, value in found.items() if isinstance(value, Estimate)}
+    assert numbers == {name for name, measure in MEASURES.items() if measure.needs == {"clusters"}}
+    assert found["predictive_entropy"] == Unavailable("needs log-probabilities of the answers' tokens")
+    assert found["sar"].reason == (
+        "needs log-probabilities of the answers' tokens and the relevance of each token"
+        " and similarities between the answers"
+    )
+
+
+def test_every_field_has_words():
+    assert FIELDS.keys() == {field.name for field in fields(Samples)}
+
+
+def test_branch_measures_are_undefined_for_answers_that_are_no_branches():
+    samples = replace(make(2, [0, 1, 1]), branchings=(None, None, None))
+    found = measure_all(samples)
+    for name, measure in MEASURES.items():
+        if "branchings" in measure.needs:
+            assert found[name] == Unavailable("undefined: the answers are not one answer and its branches"), name
+
+
+def test_another_model_that_rules_an_answer_out_is_infinitely_different():
+    samples = Samples(
+        logprobs=((-1.0,), (-1.0,)), identities=(0, 1), clusters=(0, 1), other_logprobs=((-1.0, -math.inf),)
+    )
+    found = values_of(samples)
+    assert found["aleatoric_semantic_uncertainty"] == close(math.log(2))
+    assert found["epistemic_semantic_uncertainty"].startswith("infinite: ")
+    nobody = replace(samples, other_logprobs=((-math.inf, -math.inf),))
+    assert values_of(nobody)["total_semantic_uncertainty"].startswith("undefined: there is no other model, or")
+    nothing = replace(samples, other_logprobs=())
+    assert values_of(nothing)["total_semantic_uncertainty"].startswith("undefined: there is no other model")
+
+
+def test_an_impossible_answer_is_not_a_number():
+    found = measure_all(Samples(logprobs=((-math.inf,), (-1.0,)), clusters=(0, 1)))
+    assert found["predictive_entropy"].reason.startswith("infinite: ")
+    assert found["semantic_entropy_proper_counted_total"].value == close(0.0)
+
+
+def test_irrelevant_tokens_all_count_alike():
+    samples = Samples(logprobs=((-1.0, -2.0),), relevance=((0.0, -1e-12),))
+    assert value_of("token_sar", samples) == close(1.5)
+
+
+def test_relevance_of_another_length_is_refused():
+    with pytest.raises(ValueError):
+        measure_all(Samples(logprobs=((-1.0, -2.0),), relevance=((0.5,),)), ["tokenSAR"])
+
+
+# -- what others get wrong (peers.md) ---------------------------------------------------------------------------
+
+
+def repeated(times):
+    """One answer, several times."""
+    return reordered(make(5, [0], duplicated=False), [0] * times)
+
+
+def test_five_identical_answers_are_as_certain_as_one():
+    found = values_of(replace(repeated(5), similarity=np.ones((5, 5)), entailment=np.ones((5, 5)), branchings=None))
+    for name in ("frequency", "proper_counted_total", "proper_unique_total", "chao_shen", "coverage_adjusted"):
+        assert found[f"{SE}_{name}"] == close(0.0)
+    assert found["lexical_similarity"] == 1.0
+    assert found["degree_similarity"] == found["cocoa_log_likelihood"] == close(0.0)
+    assert found["eigenvalue_sum_entailment"] == found["semantic_alphabet_size"] == close(1.0)
+    assert found["embedding_spread"] == close(math.log(0.001))
+
+
+def test_entropies_sum_over_clusters_not_over_answers():
+    """Three answers in one cluster and one in another are two terms, not four."""
+    samples = Samples(logprobs=((math.log(0.2),),) * 3 + ((math.log(0.4),),), clusters=(0, 0, 0, 1))
+    assert value_of(f"{SE}_frequency", samples) == close(entropy([3, 1]))
+    assert value_of(f"{SE}_proper_counted_total", samples) == close(entropy([0.6, 0.4]))
+
+
+def test_duplicates_do_not_push_a_clusters_probability_above_one():
+    row = (math.log(0.7),)
+    samples = Samples(logprobs=(row,) * 5, identities=(0,) * 5, clusters=(0,) * 5)
+    assert value_of(f"{SE}_proper_unique_total_unnormalised_log", samples) == close(-math.log(0.7))
+    assert value_of(f"{SE}_proper_counted_total_unnormalised_log", samples) == close(-math.log(3.5))  # so it is named
+
+
+def test_entailment_counts_in_both_directions():
+    one_way = Samples(entailment=np.array([[1.0, 0.9], [0.0, 1.0]]))
+    other_way = Samples(entailment=np.array([[1.0, 0.0], [0.9, 1.0]]))
+    for name in ("degree_entailment", "eigenvalue_sum_entailment", "eccentricity_entailment"):
+        assert value_of(name, one_way) == close(value_of(name, other_way))
+    assert value_of("degree_entailment", one_way) == close((0.55 + 0.55) / 4)
+
+
+def test_a_models_doubt_about_an_answer_and_itself_is_ignored():
+    """NLI models do not always find that a text entails itself; vectors have 0 on the diagonal."""
+    matrix = np.array([[0.2, 0.5], [0.5, 0.0]])
+    clean = np.array([[1.0, 0.5], [0.5, 1.0]])
+    for name in ("degree_similarity", "eigenvalue_sum_similarity", "sentence_sar"):
+        one, other = (Samples(logprobs=((-1.0,), (-2.0,)), similarity=m) for m in (matrix, clean))
+        assert value_of(name, one) == close(value_of(name, other))
+
+
+def test_unconnected_and_identical_answers_are_counted_by_the_spectrum():
+    apart, alike = Samples(similarity=np.eye(4)), Samples(similarity=np.ones((4, 4)))
+    assert value_of("eigenvalue_sum_similarity", apart) == close(4.0)
+    assert value_of("eigenvalue_sum_similarity", alike) == close(1.0)
+
+
+# -- words ------------------------------------------------------------------------------------------------------
+
+some_words = st.lists(st.sampled_from("abc"), max_size=7)
+
+
+@given(some_words, some_words)
+def test_longest_common_subsequence_equals_trying_all(one, other):
+    assert longest_common_subsequence(one, other) == slow_subsequence(one, other)
+
+
+def test_rouge_l_by_hand():
+    assert rouge_l(words("police killed the gunman"), words("police kill the gunman")) == 0.75
+    assert rouge_l(words("The capital is Paris."), words("the Capital is paris")) == 1.0
+    assert rouge_l(words("東京"), words("京都")) == 0.0
+    assert rouge_l(words("東京"), words("東京")) == rouge_l([], []) == 1.0
+    assert rouge_l([], ["a"]) == 0.0
+
+
+# -- names ------------------------------------------------------------------------------------------------------
+
+
+def test_an_alias_finds_its_measure_and_says_which_variant_it_is():
+    samples = vector_samples("sdlg")
+    found = measure_all(samples, ["SE*_SDLG", "PE"])
+    assert list(found) == ["SE*_SDLG", "PE"]
+    assert found["SE*_SDLG"].options == {"variant": "semantic_entropy_importance_l1_length_normalised_unnormalised_log"}
+    for name in ("SE_MS", "SE*_MS", "SE*_DBS", "SE*_SDLG"):
+        measure = find_measure(name)
+        assert "paper" in measure.summary
+        assert "Eq." in measure.equation
+
+
+def test_raw_and_normalised_weights_are_one_measure_where_the_scale_cancels():
+    for likelihood in ("total", "length_normalised"):
+        one = find_measure(f"{SE}_importance_l1_{likelihood}")
+        assert one is find_measure(f"{SE}_importance_raw_{likelihood}") is find_measure(f"{SE}_importance_{likelihood}")
+
+
+def test_an_unknown_name_lists_the_choices():
+    with pytest.raises(UnknownName, match=r"unknown measure 'entropie'; choose from: .*predictive_entropy"):
+        measure_all(Samples(clusters=(0,)), ["entropie"])
+
+
+def test_every_measure_is_described():
+    names = [*MEASURES, *(alias for measure in MEASURES.values() for alias in measure.aliases)]
+    assert len(names) == len(set(names))
+    for name, measure in MEASURES.items():
+        assert name == measure.name
+        assert measure.summary
+        assert measure.equation
+        assert measure.unit
+        assert measure.cost
+        assert measure.low < measure.high
+        assert measure.needs <= FIELDS.keys()
+
+
+# -- plug-ins and their documentation ---------------------------------------------------------------------------
+
+
+@pytest.fixture
+def install(monkeypatch, tmp_path):
+    """Pretend that packages with these entry points are installed."""
+    monkeypatch.syspath_prepend(tmp_path)
+
+    def forget():
+        table._plugins.cache_clear()
+        table._by_any_name.cache_clear()
+
+    def add(module, source, attribute="MEASURE"):
+        (tmp_path / f"{module}.py").write_text(source, encoding="utf-8")
+        monkeypatch.delitem(sys.modules, module, raising=False)
+        entry = EntryPoint(module, f"{module}:{attribute}", table.PLUGINS)
+        monkeypatch.setattr(table, "entry_points", lambda group: [entry] if group == table.PLUGINS else [])
+        forget()
+
+    yield add
+    forget()
+
+
+def test_the_documented_plug_in_works(install):
+    source = re.search(r"```python\n(.*?)```", DOCS.read_text(encoding="utf-8"), re.DOTALL).group(1)
+    assert len([line for line in source.splitlines() if line.strip()]) <= 10
+    install("documented_measures", source)
+    found = measure_all(Samples(texts=("Paris", "It is Paris")), ["longest_answer"])["longest_answer"]
+    assert found == Estimate(3.0, "words", True, {})
+    assert "longest_answer" in all_measures()
+    assert measure_all(Samples(clusters=(0,)))["longest_answer"] == Unavailable("needs the answers' texts")
+
+
+TWO = """
+from sdlg.estimators.base import Measure
+def make(name, needs=("texts",)):
+    return Measure(name, lambda samples: 1.0, frozenset(needs), "words", True, 0.0, 1.0, "One.")
+MEASURE = [make("first"), make("second")]
+TAKEN = make("predictive_entropy")
+STRANGE = make("strange", ("moon",))
+"""
+
+
+def test_a_plug_in_may_bring_several(install):
+    install("two_measures", TWO)
+    assert isinstance(find_measure("first"), Measure)
+    assert isinstance(find_measure("second"), Measure)
+
+
+@pytest.mark.parametrize(
+    ("source", "attribute", "why"),
+    [
+        ("raise ValueError('no luck')", "MEASURE", "ValueError: no luck"),
+        ("OTHER = 1", "MEASURE", "AttributeError"),
+        ("MEASURE = 3", "MEASURE", "it is int, not a Measure or a list of them"),
+        (TWO, "TAKEN", "there already is a measure predictive_entropy"),
+        (TWO, "STRANGE", "strange needs moon; there is logprobs"),
+    ],
+)
+def test_a_broken_plug_in_is_named(install, source, attribute, why):
+    install("broken_measures", source, attribute)
+    with pytest.raises(RunError, match=rf"plug-in broken_measures = broken_measures:{attribute} .*{why}"):
+        find_measure("predictive_entropy")
+
+
+def row_of(measure):
+    """A measure's line in docs/measures.md."""
+    also = ", ".join(f"`{alias}`" for alias in measure.aliases) or "–"
+    direction = "less" if measure.higher_is_less_certain else "more"
+    needs = ", ".join(field for field in FIELDS if field in measure.needs)
+    cells = (f"`{measure.name}`", also, measure.equation, needs, measure.unit, f"{direction} certain", measure.cost)
+    return f"| {' | '.join(cells)} |"
+
+
+@pytest.mark.parametrize("name", MEASURES)
+def test_the_documentation_has_every_measure_as_it_is(name):
+    assert row_of(MEASURES[name]) in DOCS.read_text(encoding="utf-8").splitlines()

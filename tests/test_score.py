@@ -1,0 +1,298 @@
+"""`sdlg score`: the vectors through the command, what is missing, what is broken."""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+
+import pytest
+
+from conftest import embedded_pipeline, tiny_lm, vectors
+from fakes import FakeNli
+from sdlg.answers import parse_row, read_rows
+from sdlg.cli import main
+from sdlg.errors import BadQuestion
+from sdlg.evidence import Sources, gather
+from sdlg.measuring import chosen_measures, measure
+from sdlg.records import Question
+
+V = vectors("estimator")
+
+
+class FakeSimilarity:
+    """Texts are as alike as the words they share."""
+
+    name, has_embeddings = "fake", True
+
+    def similarity(self, pairs):
+        import numpy as np
+
+        sets = [(set(a.split()), set(b.split())) for a, b in pairs]
+        return np.array([len(a & b) / max(len(a | b), 1) for a, b in sets])
+
+    def embed(self, texts):
+        import numpy as np
+
+        return np.array([[len(text), text.count(" "), 1.0] for text in texts])
+
+
+def vector_row(case):
+    given = V[case]["input"]
+    positions = given.get("subst_pos", [None] * len(given["token_logprobs"]))
+    answers = [
+        {
+            "text": str(name),
+            "logprobs": steps,
+            "cluster": cluster,
+            **({"substitution": {"position": t}} if t is not None else {}),
+        }
+        for name, steps, cluster, t in zip(
+            given["sequence_ids"], given["token_logprobs"], given["cluster_ids"], positions, strict=True
+        )
+    ]
+    return {"question": "q?", "answers": answers}
+
+
+def scored(tmp_path, rows, *flags):
+    file, out = tmp_path / "rows.jsonl", tmp_path / "out.jsonl"
+    file.write_text(
+        "".join((row if isinstance(row, str) else json.dumps(row)) + "\n" for row in rows), encoding="utf-8"
+    )
+    code = main(["score", str(file), "-o", str(out), *flags])
+    return code, [json.loads(line) for line in out.read_text().splitlines()]
+
+
+ARITHMETIC = ("--nli", "none", "--similarity-model", "none")
+
+
+@pytest.mark.parametrize("case", ["ms_duplicates", "ms_distinct", "single", "identical"])
+def test_the_vectors_through_the_command(tmp_path, case):
+    code, (row,) = scored(tmp_path, [vector_row(case)], *ARITHMETIC)
+    assert code == 0
+    out, found = V[case]["output"], {name: m["value"] for name, m in row["measures"].items()}
+    close = lambda value: pytest.approx(value, abs=1e-9)  # noqa: E731
+    assert found["predictive_entropy"] == close(out["PE"])
+    assert found["length_normalised_predictive_entropy"] == close(out["LN_PE"])
+    assert found["semantic_entropy_frequency"] == close(out["SE_mc"])
+    for short, long in (("ln", "length_normalised"), ("tot", "total")):
+        assert found[f"semantic_entropy_improper_{long}"] == close(out[short]["SE_kuhn_improper"])
+
+
+def test_the_sdlg_vectors_through_the_command(tmp_path):
+    _, (row,) = scored(tmp_path, [vector_row("sdlg")], *ARITHMETIC, "--measures", "SE*_SDLG,SE_MS,coverage")
+    out = V["sdlg"]["output"]["sdlg"]
+    assert row["measures"]["SE*_SDLG"]["value"] == pytest.approx(out["ln"]["SE_norm_outside"], abs=1e-9)
+    assert row["measures"]["coverage"]["value"] == pytest.approx(out["branch"]["coverage"], abs=1e-9)
+    assert row["clusters"] == [0, 1, 0, 2, 1]
+
+
+def test_bad_rows_are_told_with_file_and_line_and_the_others_are_scored(tmp_path, capsys):
+    good = {"question": "q", "answers": [{"text": "a", "logprobs": [-1.0], "cluster": 0}]}
+    bad = [
+        "{broken",
+        {"question": "q"},
+        {"question": "q", "answers": []},
+        {"question": "q", "answers": [{"logprobs": [-1]}]},
+        '{"question": "q", "answers": [{"text": "a", "logprobs": [NaN]}]}',
+        {"question": "q", "answers": [{"text": "a", "logprobs": [0.5]}]},
+        {"question": "q", "answers": [{"text": "a", "logprobs": [-1, -2], "tokens": ["a"]}]},
+        {"question": "q", "answers": [{"text": "a", "logprobs": [-1], "substitution": {"position": 7}}]},
+        {"question": 3, "answers": [{"text": "a"}]},
+        "[1]",
+    ]
+    code, rows = scored(tmp_path, [good, *bad, "", good], *ARITHMETIC)
+    assert code == 1
+    assert [row["line"] for row in rows] == [1, len(bad) + 3]
+    told = capsys.readouterr().err.splitlines()
+    assert [line.split(":")[1] for line in told[:-1]] == [str(k + 2) for k in range(len(bad))]
+    assert told[-1] == f"sdlg: {len(bad)} of {len(bad) + 2} rows could not be scored"
+
+
+def test_an_empty_file_and_an_unknown_measure_are_usage_errors(tmp_path, capsys):
+    empty = tmp_path / "empty.jsonl"
+    empty.write_text("\n")
+    assert main(["score", str(empty)]) == 2
+    assert main(["score", str(empty), "--measures", "magic"]) == 2
+    assert main(["score", str(tmp_path / "missing.jsonl")]) == 2
+    assert "choose from" in capsys.readouterr().err
+
+
+def test_what_is_missing_is_told_as_a_reason_not_as_a_number(tmp_path):
+    row = {"question": "q", "answers": [{"text": "a"}, {"text": "b"}]}
+    code, (found,) = scored(tmp_path, [row], *ARITHMETIC)
+    assert code == 0
+    for name in ("predictive_entropy", "semantic_entropy_frequency", "number_of_clusters"):
+        assert found["measures"][name]["value"] is None
+        assert found["measures"][name]["reason"]
+    assert "--model" in found["measures"]["predictive_entropy"]["reason"]
+    assert "--nli" in found["measures"]["number_of_clusters"]["reason"]
+
+
+def test_results_of_sdlg_ask_are_rows_too(tmp_path, monkeypatch):
+    from fakes import fake_pipeline
+
+    result = fake_pipeline().ask("What is the capital of France?")
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(result.to_json().encode())))
+    out = tmp_path / "o.jsonl"
+    assert main(["score", "-", "-o", str(out), *ARITHMETIC, "--measures", "semantic_entropy_frequency,coverage"]) == 0
+    found = json.loads(out.read_text())["measures"]
+    assert found["semantic_entropy_frequency"]["value"] == pytest.approx(
+        result.estimates["semantic_entropy_frequency"].value
+    )
+    assert found["coverage"]["value"] == pytest.approx(result.coverage)
+
+
+# -- evidence ---------------------------------------------------------------------------------------------------
+
+
+def row(*answers, question="Where is the cat?"):
+    return parse_row(json.dumps({"question": question, "answers": list(answers)}))
+
+
+def test_clusters_and_graphs_come_from_the_nli_model():
+    question, samples = row({"text": "Paris"}, {"text": "paris it is"}, {"text": "Lyon"})
+    nli = FakeNli({"paris it is": "Paris"})
+    found = gather(samples, question, frozenset({"clusters", "entailment"}), Sources(nli=nli)).samples
+    assert found.clusters == (0, 0, 1)
+    assert found.entailment.shape == (3, 3)
+    assert found.entailment[0, 1] > 0.5 > found.entailment[0, 2]
+
+
+def test_likelihoods_and_relevance_come_from_a_named_model():
+    question, samples = row({"text": "the cat sat"}, {"text": "the dog ran"})
+    sources = Sources(tiny_lm("llama"), FakeNli({}), FakeSimilarity())
+    found = gather(samples, question, frozenset({"logprobs", "relevance"}), sources).samples
+    assert [len(r) for r in found.relevance] == [len(steps) for steps in found.logprobs]
+    assert all(0 <= value <= 1 for r in found.relevance for value in r)
+    assert all(r[-1] == 0.0 for r in found.relevance)  # the ending
+    assert all("".join(tokens) == text for tokens, text in zip(found.tokens, found.texts, strict=True))
+
+
+def test_a_token_without_which_the_text_stays_the_same_is_irrelevant():
+    question, samples = row(
+        {"text": "a b", "logprobs": [-1.0, -1.0], "tokens": ["a", " b"]},
+        {"text": "a", "logprobs": [-1], "tokens": ["a"]},
+    )
+    found = gather(samples, question, frozenset({"relevance"}), Sources(similarity=FakeSimilarity())).samples
+    assert found.relevance[0][1] == pytest.approx(1 - 5 / 6)
+
+
+def test_p_true_and_self_assessment_are_probabilities_of_the_model(smollm2):
+    question, samples = row(
+        {"text": "Paris", "cluster": 0}, {"text": "Lyon", "cluster": 1}, question="What is the capital of France?"
+    )
+    found = gather(samples, question, frozenset({"p_true", "assessment"}), Sources(smollm2)).samples
+    assert 0 <= found.p_true <= 1
+    assert len(found.assessment) == 2
+    assert sum(found.assessment) == pytest.approx(1.0)
+
+
+def test_total_is_aleatoric_plus_epistemic_for_real_models():
+    question, samples = row(
+        {"text": "the cat", "cluster": 0}, {"text": "the dog ran", "cluster": 1}, {"text": "the mat", "cluster": 0}
+    )
+    sources = Sources(tiny_lm("llama"), others=(tiny_lm("gpt2"), tiny_lm("qwen2")))
+    names = [f"{part}_semantic_uncertainty" for part in ("total", "aleatoric", "epistemic")]
+    found = measure(samples, question, chosen_measures(names), sources).measures
+    total, aleatoric, epistemic = (found[name].value for name in names)
+    assert total == pytest.approx(aleatoric + epistemic, abs=1e-12)
+    assert epistemic >= 0
+
+
+def test_every_measure_is_a_number_when_everything_can_be_asked():
+    base = embedded_pipeline()
+    from sdlg.similarity import load_similarity
+
+    result = base.__class__(
+        base.model, base.nli, samples=4, max_tokens=8, measures=tuple(chosen_measures(())),
+        similarity_model=load_similarity("minilm"), other_models=(base.model,),
+    ).ask("What is the capital of France?")  # fmt: skip
+    missing = [note for note in result.notes if "not available" in note]
+    assert missing == []
+    assert all(math.isfinite(estimate.value) for estimate in result.estimates.values())
+    assert len(result.estimates) >= len(chosen_measures(()))
+
+
+def test_rows_are_read_line_by_line():
+    rows = list(read_rows(['{"question": "q", "answers": [{"text": "a"}]}', "", "nonsense"]))
+    assert [r.line for r in rows] == [1, 3]
+    assert rows[1].error.startswith("not valid JSON")
+    with pytest.raises(BadQuestion):
+        parse_row('{"question": "q", "answers": [{"text": "a", "cluster": [1]}]}')
+
+
+def test_unknown_fields_are_gathered_only_if_needed():
+    question, samples = row({"text": "a"}, {"text": "b"})
+    nli = FakeNli({})
+    gather(samples, question, frozenset({"texts"}), Sources(nli=nli))
+    assert nli.pairs_run == 0
+
+
+# -- similarity models ------------------------------------------------------------------------------------------
+
+
+def test_the_embedded_encoder_finds_paraphrases_alike():
+    from sdlg.similarity import load_similarity
+
+    encoder = load_similarity("minilm")
+    same, other, equal = encoder.similarity(
+        [("The cat sleeps.", "A cat is sleeping."), ("The cat sleeps.", "Stocks fell."), ("x", "x")]
+    )
+    assert other < 0.4 < same < 1.0
+    assert equal == 1.0
+    rows = encoder.embed(["a", "b", "a"])
+    assert (rows[0] == rows[2]).all()
+    assert (rows**2).sum(axis=1) == pytest.approx(1.0)
+
+
+def test_cross_encoders_and_sentence_encoders_load_by_name(tmp_path):
+    import transformers as t
+
+    from conftest import minilm_tokenizer
+    from sdlg.errors import ModelNotFound, NotSupported
+    from sdlg.similarity import load_similarity
+    from sdlg.similarity.encoders import CrossEncoder, SentenceEncoder
+
+    small = {
+        "vocab_size": len(minilm_tokenizer()),
+        "hidden_size": 16,
+        "num_hidden_layers": 1,
+        "num_attention_heads": 2,
+        "intermediate_size": 16,
+    }
+    for name, model in (
+        ("cross", t.BertForSequenceClassification(t.BertConfig(**small, num_labels=1))),
+        ("bi", t.BertModel(t.BertConfig(**small))),
+        ("three", t.BertForSequenceClassification(t.BertConfig(**small, num_labels=3))),
+    ):
+        model.save_pretrained(tmp_path / name)
+        minilm_tokenizer().save_pretrained(tmp_path / name)
+    cross, both = load_similarity(str(tmp_path / "cross")), load_similarity(str(tmp_path / "bi"))
+    assert isinstance(cross, CrossEncoder)
+    assert isinstance(both, SentenceEncoder)
+    assert 0 < cross.similarity([("a", "b")])[0] < 1
+    assert cross.similarity([("a", "a")])[0] == 1
+    with pytest.raises(NotSupported, match="embeddings"):
+        cross.embed(["a"])
+    with pytest.raises(NotSupported, match="3 outputs"):
+        load_similarity(str(tmp_path / "three"))
+    with pytest.raises(ModelNotFound):
+        load_similarity("/nowhere/at-all")
+
+
+def test_lists_describe_what_there_is(capsys):
+    assert main(["list", "measures", "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert {"name", "aliases", "unit", "higher_is_less_certain", "range", "needs", "equation", "cost"} <= set(rows[0])
+    aliases = {alias for found in rows for alias in found["aliases"]}
+    assert {"SE_MS", "SE*_MS", "SE*_DBS", "SE*_SDLG"} <= aliases
+    assert main(["list", "methods"]) == 0
+    assert "diverse_beam" in capsys.readouterr().out
+    assert main(["list", "presets"]) == 0
+    assert "paper" in capsys.readouterr().out
+
+
+def test_questions_with_context_are_scored_with_it():
+    question, _ = parse_row('{"question": "q", "context": "c", "answers": [{"text": "a"}]}')
+    assert question == Question("q", "c")
