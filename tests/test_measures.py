@@ -536,7 +536,9 @@ def test_very_unlikely_answers_have_finite_measures(samples):
 
 def test_likelihoods_of_exp_minus_5000_keep_their_differences():
     apart = math.log(3)
-    deep = replace(make(1, [0, 1], duplicated=False), logprobs=((-5000.0,), (-5000.0 - apart,)), branchings=None)
+    deep = replace(
+        make(1, [0, 1]), logprobs=((-5000.0,), (-5000.0 - apart,)), relevance=((0.5,), (0.2,)), branchings=None
+    )
     shallow = replace(deep, logprobs=((-1.0,), (-1.0 - apart,)))
     for name in ("semantic_entropy_proper_counted_total", "aleatoric_semantic_uncertainty"):
         assert value_of(name, deep) == close(value_of(name, shallow))

@@ -90,15 +90,16 @@ def entropy(masses: list[float], logarithm: str = "normalised") -> float:
 def recomputed(result: dict) -> dict[str, float]:
     samples, options = result["samples"], result["options"]["estimation"]
     frequencies = cluster_masses(samples, [1.0] * len(samples))
-    unweighted = cluster_masses(samples, [likelihood(sample, options["likelihood"]) for sample in samples])
+    unweighted = cluster_masses(samples, [likelihood(sample, "length_normalised") for sample in samples])
     steps = [decisions(sample) for sample in samples]
     return {
         "semantic_entropy": entropy(headline_masses(samples, options), options["logarithm"]),
         "semantic_entropy_branch_mass": entropy(cluster_masses(samples, [branch_mass(s) for s in samples])),
-        "semantic_entropy_improper": -sum(map(math.log, unweighted)) / len(unweighted),
+        "semantic_entropy_improper_length_normalised": -sum(map(math.log, unweighted)) / len(unweighted),
         "semantic_entropy_frequency": entropy(frequencies),
         "predictive_entropy": -sum(map(sum, steps)) / len(steps),
         "length_normalised_predictive_entropy": -sum(sum(one) / len(one) for one in steps) / len(steps),
+        "greedy_negative_log_likelihood": -sum(steps[0]),
         "number_of_clusters": len(frequencies),
     }
 

@@ -8,11 +8,21 @@ from collections.abc import Mapping
 from ..options import Estimation
 from ..records import Estimate, Sequence, Substitution
 from . import semantic
-from .base import Branching, Samples, given
+from .base import Branching, Samples
+from .table import measure_all
 
 __all__ = ["Samples", "cluster_probabilities", "estimate_all", "samples_of"]
 
 HEADLINE = "semantic_entropy"
+FREE = (
+    "semantic_entropy_branch_mass",
+    "semantic_entropy_improper_length_normalised",
+    "semantic_entropy_frequency",
+    "predictive_entropy",
+    "length_normalised_predictive_entropy",
+    "greedy_negative_log_likelihood",
+    "number_of_clusters",
+)
 
 
 def samples_of(
@@ -47,35 +57,17 @@ def cluster_probabilities(samples: Samples, options: Estimation) -> list[float]:
 
 
 def estimate_all(samples: Samples, options: Estimation) -> dict[str, Estimate]:
-    """The headline first, then what else these samples tell at no further cost."""
-    likelihoods = semantic.LIKELIHOODS[options.likelihood](samples)
-    improper = semantic.improper_entropy(semantic.cluster_log_masses(samples, likelihoods))
-    found = {
+    """The headline first, then the measures that these samples give at no further cost."""
+    free = measure_all(samples, FREE)
+    return {
         HEADLINE: _semantic_entropy(samples, options),
-        "semantic_entropy_improper": _nats(
-            improper, weighting="uniform", likelihood=options.likelihood, duplicates="counted"
-        ),
-        "semantic_entropy_frequency": _nats(semantic.frequency_entropy(samples), weighting="frequency"),
-        "predictive_entropy": _nats(semantic.predictive_entropy(samples), likelihood="total"),
-        "length_normalised_predictive_entropy": _nats(
-            semantic.length_normalised_predictive_entropy(samples), likelihood="length_normalised"
-        ),
-        "number_of_clusters": Estimate(float(len(set(given(samples.clusters)))), "clusters", True, {}),
+        **{name: found for name, found in free.items() if isinstance(found, Estimate)},
     }
-    if samples.branchings is not None:
-        mass = semantic.cluster_log_masses(samples, semantic.branch_log_masses(samples))
-        found["semantic_entropy_branch_mass"] = _nats(
-            semantic.proper_entropy(mass), weighting="branch_mass", logarithm="normalised", duplicates="counted"
-        )
-    return found
 
 
 def _semantic_entropy(samples: Samples, options: Estimation) -> Estimate:
     terms = semantic.log_terms(samples, options.weighting, options.likelihood)
     value = semantic.LOGARITHMS[options.logarithm](semantic.cluster_log_masses(samples, terms))
     likelihood: Mapping[str, str] = {} if options.weighting == "branch_mass" else {"likelihood": options.likelihood}
-    return _nats(value, weighting=options.weighting, logarithm=options.logarithm, duplicates="counted", **likelihood)
-
-
-def _nats(value: float, **options: str) -> Estimate:
-    return Estimate(value, "nats", True, options)
+    variant = {"weighting": options.weighting, "logarithm": options.logarithm, "duplicates": "counted", **likelihood}
+    return Estimate(value, "nats", True, variant)

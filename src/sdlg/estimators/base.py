@@ -58,6 +58,22 @@ class Samples:
             matrix = getattr(self, name)
             if matrix is not None and matrix.shape != (len(self), len(self)):
                 raise ValueError(f"{name} must be {len(self)} × {len(self)}, not {matrix.shape}")
+        self._check_rows()
+
+    def _check_rows(self) -> None:
+        """What belongs to a decision, a cluster or another model's answer must match it one to one."""
+        if self.relevance is not None and self.logprobs is not None:
+            for found, steps in zip(self.relevance, self.logprobs, strict=True):
+                if len(found) != len(steps):
+                    raise ValueError(f"relevance of {len(found)} tokens, but {len(steps)} log-probabilities")
+        if (
+            self.assessment is not None
+            and self.clusters is not None
+            and len(self.assessment) != len(set(self.clusters))
+        ):
+            raise ValueError(f"{len(self.assessment)} assessed options, but {len(set(self.clusters))} clusters")
+        if any(len(row) != len(self) for row in self.other_logprobs or ()):
+            raise ValueError(f"every other model must score all {len(self)} answers")
 
     def __len__(self) -> int:
         return next(len(getattr(self, name)) for name in _PER_ANSWER if getattr(self, name) is not None)

@@ -38,7 +38,7 @@ def uniform_log_weights(samples: Samples) -> Array:
 
 
 def importance_log_weights(samples: Samples) -> Array:
-    """Eq. (10): p(y)/q(y) = p(y_t | y_<t), the likelihood of the exchanged token; 1 for the initial answer."""
+    """Eq. (13): p(y)/q(y) = p(y_t | y_<t), the likelihood of the exchanged token; 1 for the initial answer."""
     return np.array([0.0 if branching is None else branching.logprob for branching in _branchings(samples)])
 
 
@@ -87,7 +87,7 @@ def shares(log_masses: Array) -> Array:
 
 
 def proper_entropy(log_masses: Array) -> float:
-    """H(m/Σm) (SE*, Eq. 6 on normalised masses)."""
+    """H(m/Σm) (SE*, Eq. 7 on normalised masses)."""
     logs = log_masses - np.logaddexp.reduce(log_masses)
     return float(-(np.exp(logs) * np.where(np.isfinite(logs), logs, 0.0)).sum()) + 0.0
 
@@ -98,12 +98,12 @@ def unnormalised_entropy(log_masses: Array) -> float:
 
 
 def improper_entropy(log_masses: Array) -> float:
-    """−(1/M) Σ_c log m_c (Kuhn et al., appendix Eq. 18): a mean over clusters, not an expectation."""
+    """−(1/M) Σ_c log m_c (Kuhn et al., appendix Eq. 19, 20): a mean over clusters, not an expectation."""
     return float(-log_masses.mean())
 
 
 def frequency_entropy(samples: Samples) -> float:
-    """H of the clusters' shares of the samples (Eq. 5 and 6): Monte Carlo."""
+    """H of the clusters' shares of the samples (Eq. 6 in Eq. 7): Monte Carlo."""
     _, counts = np.unique(np.array(given(samples.clusters)), return_counts=True)
     return proper_entropy(np.log(counts))
 

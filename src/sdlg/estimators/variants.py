@@ -24,7 +24,7 @@ from . import semantic
 from .base import Array, Measure, Samples, given
 
 CLUSTERED = "N sampled answers + NLI of pairs of distinct answers"
-BRANCHED = "N answers by SDLG (cheaper than sampling) + NLI of pairs of distinct answers"
+BRANCHED = "N answers by SDLG + NLI of pairs of distinct answers"
 
 # -- cluster masses, each computed once for all measures of the same samples ------------------------------------
 
