@@ -1,7 +1,7 @@
 """Answers that the user brings: rows of JSON in, `Samples` out, and what was measured back as JSON.
 
 A row holds `question`, optionally `context`, and `answers`: each with `text` and optionally `logprobs` (per token),
-`tokens`, `cluster`, `substitution {position}`. A `sdlg.result/1` line is such a row, too.
+`tokens`, `entropies`, `cluster`, `substitution {position}`. A `sdlg.result/1` line is such a row, too.
 """
 
 from __future__ import annotations
@@ -71,8 +71,15 @@ def samples_from(answers: list[Any]) -> Samples:
             _branching(number, answer, own)
             for number, (answer, own) in enumerate(zip(answers, steps, strict=True), start=1)
         )
+    entropies = _of_all([_entropies(number, answer) for number, answer in enumerate(answers, start=1)])
     return Samples(
-        logprobs=steps, identities=texts, clusters=clusters, branchings=branchings, texts=texts, tokens=tokens
+        logprobs=steps,
+        identities=texts,
+        clusters=clusters,
+        branchings=branchings,
+        texts=texts,
+        tokens=tokens,
+        token_entropies=entropies,
     )
 
 
@@ -94,6 +101,15 @@ def _logprobs(number: int, answer: Mapping[str, Any]) -> tuple[float, ...] | Non
     if not every:
         raise BadQuestion(f'answer {number}: "logprobs" is empty')
     return tuple(min(float(value), 0.0) for value in every)
+
+
+def _entropies(number: int, answer: Mapping[str, Any]) -> tuple[float, ...] | None:
+    found = answer.get("entropies")
+    if not found:
+        return None
+    if not isinstance(found, list) or not all(_is_number(value) and 0 <= value + 1e-6 < math.inf for value in found):
+        raise BadQuestion(f'answer {number}: "entropies" must be a list of numbers that are at least 0')
+    return tuple(float(value) for value in found)
 
 
 def _is_number(value: object) -> bool:

@@ -67,9 +67,9 @@ class Pipeline:
         watch: Watch = _ignore,
         **options: object,
     ) -> None:
-        self.method, self.preset = method, preset
+        self.method, self.preset = method.replace("-", "_"), preset
         self.options = options_from(preset, options)  # wrong options are told before models are loaded
-        self._sampler = pick("method", SAMPLERS, method)
+        self._sampler = pick("method", SAMPLERS, self.method)
         self._measures = chosen_measures(measures) if measures else {}
         self._watch = watch
         watch(Progress("load", f"language model {model if isinstance(model, str) else ''}"))
@@ -181,7 +181,7 @@ def ask(
     """
     asked = _checked(question, context)
     options_from(preset, {"samples": samples, "seed": seed, **options})
-    pick("method", SAMPLERS, method)
+    pick("method", SAMPLERS, method.replace("-", "_"))
     if isinstance(model, str) and isinstance(nli, str):
         model, nli = _loaded(model, nli, device, dtype)
     pipeline = Pipeline(

@@ -95,6 +95,7 @@ def _sequence_dict(sequence: Sequence) -> dict[str, Any]:
         "logprobs": list(sequence.logprobs),
         "stop_reason": sequence.stop_reason,
         "stop_logprob": sequence.stop_logprob,
+        "entropies": list(sequence.entropies),
     }
 
 

@@ -82,16 +82,18 @@ class ScriptedModel:
         ids: list[int] = []
         logprobs: list[float] = []
         alternatives: list[tuple[Alternative, ...]] = []
+        entropies: list[float] = []
         stop = None
         while stop is None and len(prefix) + len(ids) < decoding.max_tokens:
             options = self.next_tokens(self.text((*prefix, *ids)))
             chosen = options[0] if decoding.strategy == "greedy" else _draw(options, decoding.temperature, random)
             ids.append(chosen.token_id)
             logprobs.append(chosen.logprob)
+            entropies.append(-sum(math.exp(option.logprob) * option.logprob for option in options))
             if floor is not None:
                 alternatives.append(tuple(option for option in options if math.exp(option.logprob) > floor))
             stop = find_stop(prompt.stop, (*prefix, *ids), self.text)
-        return finished(prefix, tuple(ids), tuple(logprobs), stop, tuple(alternatives))
+        return finished(prefix, tuple(ids), tuple(logprobs), stop, tuple(alternatives), tuple(entropies))
 
     def score(self, prompt: Prompt, texts: Many[str]) -> list[Sequence]:
         """A script has no tokenizer."""
