@@ -229,3 +229,38 @@ def test_half_characters_have_no_substitution_score():
     stop = model.prompt(Question("q"), "auto").stop
     (found,) = score_answer("q", answer, stop, model, FakeNli(), Scoring()).substitutions
     assert found.importance == pytest.approx(0.4)
+
+
+# -- answers of every kind, with real tokenizers ----------------------------------------------------------------
+
+ANSWERS = [
+    "🎉🎊🦆",
+    "東京は日本の首都です。",
+    "one\ntwo\nthree",
+    "Paris",
+    "word " * 300,
+    "naïve Ελλάδα 😀 ok",
+    "a\u0301b",
+]
+
+
+@pytest.mark.parametrize("text", ANSWERS)
+@pytest.mark.parametrize("positions", ["word_starts", "all"])
+def test_answers_of_every_kind_are_scored(smollm2, nli_minilm, text, positions):
+    """Byte tokens, characters of several tokens, several lines, one word, three hundred words."""
+    from sdlg.alignment import token_texts
+
+    encode = lambda words: smollm2.tokenizer(words, add_special_tokens=False).input_ids  # noqa: E731
+    ids = tuple(encode(text.strip()))
+    others = [encode(" Lyon")[0], encode("🦊")[0], encode("北")[0], encode("\n")[0]]
+    steps = tuple(tuple(Alternative(i, math.log(0.1)) for i in others) for _ in ids)
+    answer = Sequence(text.strip(), ids, (math.log(0.5),) * len(ids), "eos", -0.1, steps)
+    stop = smollm2.prompt(Question("q"), "auto").stop
+    scored = score_answer("What?", answer, stop, smollm2, nli_minilm, Scoring(positions=positions))
+    assert "".join(token_texts(ids, smollm2.text)) == text.strip()
+    assert scored.substitutions
+    assert all(0 <= s.position < len(ids) for s in scored.substitutions)
+    assert all(math.isfinite(s.attribution) and math.isfinite(s.substitution) for s in scored.substitutions)
+    assert [text.strip()[w.start : w.end] for w in scored.words] == [w.text for w in scored.words]
+    if "🎉" in text:  # one place per character, wherever its bytes end
+        assert len({s.position for s in scored.substitutions}) <= 3

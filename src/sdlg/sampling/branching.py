@@ -10,7 +10,7 @@ import time
 from dataclasses import dataclass, field
 
 from ..errors import NotSupported
-from ..models.base import Continuation, LanguageModel, finished
+from ..models.base import Continuation, LanguageModel, Watcher, finished
 from ..models.stopping import find_stop
 from ..nli.base import NliModel
 from ..options import Options
@@ -98,12 +98,14 @@ def _branch(
     """Draw substitutions in their order until there are enough distinct sequences or none are left."""
     cost, drawn = Cost(), 0
     while len(found.sequences) < options.samples and drawn < len(ranked):
-        report("branches", f"{len(found.sequences)}/{options.samples}")
+        watch = _counting(f"{len(found.sequences)}/{options.samples}", report)
         now = ranked[drawn : drawn + options.samples - len(found.sequences)]
         prefixes = [(*answer.token_ids[: s.position], s.token_id) for s in now if not s.ends_answer]
         continuations: tuple[Continuation, ...] = ()
         if prefixes:
-            decoded = model.decode(prompt, prefixes, options.decoding.for_branches(), seed=options.seed + drawn + 1)
+            decoded = model.decode(
+                prompt, prefixes, options.decoding.for_branches(), seed=options.seed + drawn + 1, watch=watch
+            )
             continuations, round_cost = decoded.continuations, decoded.cost
             cost = cost + _without_prompt(round_cost)
         decoded_ones = iter(continuations)
@@ -112,6 +114,19 @@ def _branch(
             found.add(_branch_sequence(model, prompt, answer, substitution, grown), substitution)
         drawn += len(now)
     return cost
+
+
+def _counting(title: str, report: Report) -> Watcher:
+    """Tell how many tokens the branches have grown."""
+    grown = 0
+    report("branches", title)
+
+    def watch(_: int, token: int) -> None:
+        nonlocal grown
+        grown += 1
+        report("branches", f"{title}, {grown} tokens")
+
+    return watch
 
 
 def _without_prompt(cost: Cost) -> Cost:
