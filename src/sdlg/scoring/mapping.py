@@ -19,6 +19,7 @@ from ..nli.base import NliModel
 Array = NDArray[np.float64]
 
 _MAX_WORDS = 8000
+_RIDGE = 1e-6
 
 
 def fit_embedding_map(model: LanguageModel, nli: NliModel) -> Callable[[Many[int]], Array]:
@@ -31,7 +32,9 @@ def fit_embedding_map(model: LanguageModel, nli: NliModel) -> Callable[[Many[int
         raise NotSupported(f"{model.name}'s vocabulary marks no word beginnings; use --embeddings nli")
     source = _with_bias(model.token_embeddings([i for i, _ in words]).astype(np.float64))
     target = nli.embed([("", surface) for _, surface in words])
-    weights, *_ = np.linalg.lstsq(source, target, rcond=None)
+    gram = source.T @ source
+    gram += _RIDGE * np.trace(gram) / len(gram) * np.eye(len(gram))  # embeddings may span less than their width
+    weights = np.linalg.solve(gram, source.T @ target)
 
     def mapped(token_ids: Many[int]) -> Array:
         rows: Array = _with_bias(model.token_embeddings(token_ids).astype(np.float64)) @ weights
