@@ -1,10 +1,11 @@
-"""Evidence for the presets: `default` and `paper` on the same TriviaQA questions, with the embedded models.
+"""Evidence for the presets: `default` and `paper` on the same CoQA questions, with the embedded models.
 
-A first measurement, small and with intervals; the experiments proper are a harness of their own. Results go to
-`--out` line by line (start again to resume); then every equivalence × weighting × likelihood × logarithm is compared
-on the same sequences. Correct: a known alias stands in the answer as whole words.
+A first measurement, small and with intervals; the experiments proper are a harness of their own. The first question of
+each short story of CoQA's development split, in the paper's zero-shot format. Results go to `--out` line by line (start
+again to resume); then both equivalences and every weighting × likelihood × logarithm are compared on the same sequences.
+Correct: the reference stands in the answer, or the answer in the reference, as whole words.
 
-    python bench/presets.py --questions 120 --out runs/presets
+    python bench/presets.py --questions 80 --out runs/presets
 """
 
 from __future__ import annotations
@@ -28,21 +29,21 @@ from sdlg.estimators.base import Branching, Samples
 from sdlg.options import Clustering
 
 DATA = Path(os.environ.get("SDLG_DATA", Path(__file__).resolve().parents[2] / "shared" / "data"))
-SHOTS = 10
+LONGEST_STORY = 1500  # characters
 
 
-def load(questions: int) -> tuple[tuple[tuple[str, str], ...], list[dict[str, Any]]]:
-    """Ten shots and as many other questions of the train split, shuffled with a fixed seed."""
-    rows = [json.loads(line) for line in (DATA / "triviaqa.jsonl").open(encoding="utf-8")]
-    rows = [row for row in rows if row["split"] == "train"]
+def load(questions: int) -> list[dict[str, Any]]:
+    """First turns, shuffled with a fixed seed."""
+    rows = [json.loads(line) for line in (DATA / "coqa_dev.jsonl").open(encoding="utf-8")]
+    rows = [row for row in rows if len(row["story"]) <= LONGEST_STORY]
     random.Random(0).shuffle(rows)
-    shots = tuple((row["question"], row["answer"]) for row in rows[:SHOTS])
-    return shots, rows[SHOTS : SHOTS + questions]
+    return rows[:questions]
 
 
-def is_correct(answer: str, aliases: list[str]) -> bool:
-    plain = f" {_plain(answer)} "
-    return any(f" {_plain(alias)} " in plain for alias in aliases if _plain(alias))
+def is_correct(answer: str, references: list[str]) -> bool:
+    given = _plain(answer)
+    wanted = [found for reference in references if (found := _plain(reference))]
+    return any(f" {one} " in f" {given} " or (given and f" {given} " in f" {one} ") for one in wanted)
 
 
 def _plain(text: str) -> str:
@@ -51,13 +52,14 @@ def _plain(text: str) -> str:
 
 
 def generate(preset: str, questions: int, out: Path, pipeline: sdlg.Pipeline) -> list[dict[str, Any]]:
-    shots, rows = load(questions)
+    rows = load(questions)
     out.parent.mkdir(parents=True, exist_ok=True)
     done = out.read_text(encoding="utf-8").splitlines() if out.exists() else []
     with out.open("a", encoding="utf-8") as file:
         for row in rows[len(done) :]:
-            result = pipeline.ask(sdlg.Question(row["question"], shots=shots))
-            line = {**result.to_dict(), "correct": is_correct(result.answer.text, [row["answer"], *row["aliases"]])}
+            turn = row["turns"][0]
+            result = pipeline.ask(turn["question"], context=row["story"])
+            line = {**result.to_dict(), "correct": is_correct(result.answer.text, turn["answers"])}
             file.write(json.dumps(line, ensure_ascii=False) + "\n")
             file.flush()
     return [json.loads(line) for line in out.read_text(encoding="utf-8").splitlines()[:questions]]
@@ -85,6 +87,8 @@ def auroc(scores: np.ndarray[Any, Any], wrong: np.ndarray[Any, Any]) -> float:
 
 
 def interval(scores: np.ndarray[Any, Any], wrong: np.ndarray[Any, Any]) -> tuple[float, float]:
+    if wrong.all() or not wrong.any():
+        raise SystemExit(f"all {len(wrong)} answers are {'wrong' if wrong.all() else 'right'}: AUROC is undefined")
     random_ = np.random.default_rng(0)
     found: list[float] = []
     while len(found) < 1000:
@@ -135,7 +139,7 @@ def estimators(all_samples: list[Samples]) -> dict[str, np.ndarray[Any, Any]]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--questions", type=int, default=120)
+    parser.add_argument("--questions", type=int, default=80)
     parser.add_argument("--out", type=Path, default=Path("runs/presets"))
     chosen = parser.parse_args()
     base = sdlg.Pipeline()

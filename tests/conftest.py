@@ -47,6 +47,10 @@ def tiny_model(family: str):
             layer_types=["sliding_attention", "full_attention"] * 2,
         ),
         "mistral": lambda: t.MistralConfig(**size, **heads, **ends, sliding_window=6),
+        "gpt_neo": lambda: t.GPTNeoConfig(
+            vocab_size=VOCABULARY, hidden_size=32, num_layers=2, num_heads=4, window_size=8,
+            attention_types=[[["global", "local"], 1]], max_position_embeddings=CONTEXT, bos_token_id=1, eos_token_id=2,
+        ),
         "bloom": lambda: t.BloomConfig(
             vocab_size=VOCABULARY, hidden_size=32, n_layer=2, n_head=4, bos_token_id=1, eos_token_id=2
         ),

@@ -33,7 +33,7 @@ LOADERS = {
     "nli/embedded",
 }
 ROOMS = {
-    "torch": LOADERS | {"models/choosing", "models/decoding", "models/beam_search"},
+    "torch": LOADERS | {"models/choosing", "models/decoding", "models/beam_search", "threads"},
     "transformers": LOADERS,
     "rich": {"views/terminal", "views/progress", "cli/ask"},
 }  # fmt: skip

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from conftest import tiny_lm, tiny_model
-from reference import next_logprobs, sequence_logprob
+from reference import decode_from_scratch, next_logprobs, sequence_logprob
 from sdlg.options import Decoding
 from sdlg.records import Prompt, StopRule
 
@@ -78,3 +78,21 @@ def test_the_initial_answer_of_a_beam_search_carries_alternatives_and_becomes_th
         assert {o.token_id for o in options} == set((wanted.exp() > 0.001).nonzero()[:, 0].tolist())
     branch = lm.decode(prompt, [(*found.token_ids[:4], 50)], Decoding(max_tokens=8))
     assert branch.cost.forward_tokens == branch.continuations[0].decisions  # nothing of the answer was run again
+
+
+@pytest.mark.parametrize(("family", "layout"), [("llama", "tree"), ("llama", "rows"), ("mamba", "separate")])
+@pytest.mark.parametrize("max_tokens", [1, 2, 8])
+def test_the_winner_of_a_short_search_leaves_a_sound_trunk(family, layout, max_tokens):
+    """Ends at the first token, after one token, or at a hypothesis that finished early: branches go on rightly."""
+    lm = tiny_lm(family, layout)
+    first = int(next_logprobs(lm.model, PROMPT.token_ids).argmax())
+    for end in (first, 2, 30, 77):
+        prompt = Prompt(PROMPT.token_ids, StopRule(frozenset({end})))
+        for decoding in (
+            Decoding(strategy="beam", beams=1, max_tokens=max_tokens),
+            Decoding(strategy="beam", beams=4, max_tokens=max_tokens, length_penalty=0.0),
+        ):
+            answer = lm.decode(prompt, [()], decoding).continuations[0]
+            branch = lm.decode(prompt, [(*answer.token_ids[:1], 50)], Decoding(max_tokens=6)).continuations[0]
+            wanted = decode_from_scratch(lm, prompt, (*answer.token_ids[:1], 50), 6)[0]
+            assert list(branch.token_ids) == [token for token in wanted if token != end]

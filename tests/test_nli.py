@@ -111,6 +111,23 @@ def test_a_very_long_question_loses_its_beginning_not_the_answer():
     assert verdicts[0] != verdicts[1]
 
 
+@pytest.mark.parametrize("seed", range(40))
+def test_a_question_of_long_words_still_fits(seed):
+    """A word that is cut may need more pieces than before."""
+    import random
+
+    draw = random.Random(seed)
+    stems = ["incomprehensib", "antidisestablishment", "counterrevolutionar", "electroencephalo", "Übermensch", "x-ray"]
+    question = " ".join(
+        draw.choice(stems) + draw.choice(["ly", "arianism", "ies", "graphy", "", "-ness"]) for _ in range(150)
+    )
+    nli = tiny_nli()
+    statement, begin = nli._statement(question, "It is Paris.")
+    assert statement[begin:] == "It is Paris."
+    assert len(nli.tokenizer(statement, statement).input_ids) <= 512
+    nli.judge(question, [("Paris.", "Lyon.")])
+
+
 def test_a_very_long_answer_loses_its_end():
     found = tiny_nli().sensitivity(QUESTION, "It is Paris. " + "word " * 2000)
     assert found.spans[0] == (0, 2)

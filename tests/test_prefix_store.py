@@ -57,10 +57,31 @@ def test_least_recently_used_goes_first_when_memory_is_short():
     assert lm.decode(other, [()], DECODING).cost.reused_tokens == 0
 
 
-def test_a_limit_of_nothing_keeps_nothing():
+def test_the_newest_prompt_is_kept_whatever_the_limit():
+    """Its branches follow next, and must not pay for it again."""
     lm = fresh(prefix_bytes=0)
-    assert ask(lm, 50).continuations == ask(lm, 50).continuations
-    assert ask(lm, 50).cost.reused_tokens == 0
+    answer = ask(lm, 50).continuations[0]
+    branch = lm.decode(Prompt((*HEADER, 50), STOP), [(*answer.token_ids[:2], 70)], DECODING)
+    assert branch.cost.forward_tokens == branch.continuations[0].decisions
+    assert len(lm._store._trunks) == 1
+
+
+def test_of_equal_prompts_the_newest_is_used():
+    lm = fresh()
+    ask(lm, 50, 51, 52)  # an older prompt that extends the next one
+    answer = ask(lm, 50).continuations[0]
+    prefixes = [(*answer.token_ids[:k], 71) for k in range(len(answer.token_ids))]
+    branches = lm.decode(Prompt((*HEADER, 50), STOP), prefixes, DECODING)
+    assert branches.cost.forward_tokens == sum(branch.decisions for branch in branches.continuations)
+
+
+def test_room_to_grow_counts_as_memory():
+    lm = fresh()
+    ask(lm, 50)
+    lm.decode(Prompt((*HEADER, 50), STOP), [()] * 30, Decoding(strategy="multinomial", max_tokens=30))
+    (trunk,) = lm._store._trunks
+    held = sum(room.numel() * 4 for layer in trunk.cache.layers for room in layer._rooms)
+    assert lm._store.nbytes >= held
 
 
 def test_common_length():

@@ -99,7 +99,6 @@ def recomputed(result: dict) -> dict[str, float]:
         "semantic_entropy_frequency": entropy(frequencies),
         "predictive_entropy": -sum(map(sum, steps)) / len(steps),
         "length_normalised_predictive_entropy": -sum(sum(one) / len(one) for one in steps) / len(steps),
-        "greedy_negative_log_likelihood": -sum(steps[0]),
         "number_of_clusters": len(frequencies),
     }
 

@@ -11,7 +11,7 @@ import sdlg
 from conftest import embedded_pipeline, tiny_lm
 from fakes import CAPITAL, FakeNli, fake_pipeline
 from reference import next_logprobs, sequence_logprob
-from sdlg.errors import NotSupported
+from sdlg.errors import BadOption, NotSupported, PromptTooLong
 from sdlg.options import Decoding
 from sdlg.records import Prompt, Question, StopRule
 from sdlg.sampling import SAMPLERS
@@ -129,17 +129,48 @@ def test_entropies_are_those_of_the_models_distribution():
 def test_given_answers_get_the_likelihood_of_a_forward_pass(layout):
     lm = tiny_lm("llama", layout)
     prompt = lm.prompt(Question("who sat?"), "plain")
-    for sequence in lm.score(prompt, ["the cat", "the dog ran.", "the cat sat on the mat"]):
-        wanted = sequence_logprob(lm, prompt, (*sequence.token_ids, min(prompt.stop.token_ids)))
-        assert list(sequence.decision_logprobs) == pytest.approx(wanted, abs=1e-4)
+    for sequence in lm.score(prompt, ["the cat", "the dog ran.", "the cat sat on the mat"]).sequences:
+        wanted = sequence_logprob(lm, prompt, sequence.token_ids)
+        assert list(sequence.logprobs) == pytest.approx(wanted, abs=1e-4)
+        after = next_logprobs(lm.model, (*prompt.token_ids, *sequence.token_ids))
+        assert sequence.stop_logprob == pytest.approx(float(after[lm._words.ending_ids(prompt.stop)].max()), abs=1e-4)
         assert lm.text(sequence.token_ids).strip() == sequence.text
 
 
-def test_scoring_an_answer_again_gives_its_likelihood_back():
+@pytest.mark.parametrize("style", ["chat", "plain"])
+def test_scoring_an_answer_again_gives_its_likelihood_back(style):
     base = embedded_pipeline()
-    result = sdlg.Pipeline(base.model, FakeNli({}), samples=1, max_tokens=20).ask("What is the capital of France?")
-    (again,) = base.model.score(
-        base.model.prompt(Question("What is the capital of France?"), "auto"), [result.answer.text]
-    )
+    question = "What is the capital of France?"
+    result = sdlg.Pipeline(base.model, FakeNli({}), samples=1, max_tokens=20, prompt=style).ask(question)
+    (again,) = base.model.score(base.model.prompt(Question(question), style), [result.answer.text]).sequences
     assert again.token_ids == result.answer.token_ids
     assert math.isclose(again.logprob, result.answer.logprob, abs_tol=1e-3)
+
+
+def test_an_empty_answer_is_its_ending_and_a_cut_one_has_none():
+    lm = tiny_lm("llama")
+    prompt = lm.prompt(Question("who?"), "plain")
+    empty, cut = lm.score(prompt, ["", "the cat"], ended=[True, False]).sequences
+    assert (empty.token_ids, len(empty.decision_logprobs)) == ((), 1)
+    assert (cut.stop_reason, cut.stop_logprob) == ("length", None)
+
+
+def test_an_answer_longer_than_the_context_is_refused():
+    lm = tiny_lm("llama")
+    with pytest.raises(PromptTooLong, match="128"):
+        lm.score(lm.prompt(Question("who?"), "plain"), ["the cat " * 200])
+
+
+def test_diverse_beam_search_is_no_strategy_for_one_answer():
+    with pytest.raises(BadOption, match="method"):
+        fake_pipeline(CAPITAL, {}, strategy="diverse_beam").ask("q?")
+
+
+def test_a_model_compared_with_itself_has_no_epistemic_part():
+    base = embedded_pipeline()
+    result = sdlg.Pipeline(
+        base.model, base.nli, samples=6, max_tokens=24, other_models=(base.model,),
+        measures=("epistemic_semantic_uncertainty",),
+    ).ask("When was the Declaration of Independence signed?")  # fmt: skip
+    assert len(result.clusters) > 1
+    assert result.estimates["epistemic_semantic_uncertainty"].value == pytest.approx(0.0, abs=1e-3)

@@ -100,13 +100,79 @@ def test_bad_rows_are_told_with_file_and_line_and_the_others_are_scored(tmp_path
         {"question": "q", "answers": [{"text": "a", "logprobs": [-1], "substitution": {"position": 7}}]},
         {"question": 3, "answers": [{"text": "a"}]},
         "[1]",
+        {"answers": [{"text": "a"}]},
+        '{"question": "q", "answers": [{"text": "a\\ud800"}]}',
+        '{"question": "q", "answers": [{"text": "a", "logprobs": [-1' + "0" * 400 + "]}]}",
+        {"question": "q", "answers": [{"text": "a", "logprobs": [-1], "entropies": [1, 2]}]},
+        {"question": "q", "answers": [{"text": "a", "logprobs": [-1], "stop_logprob": "x"}]},
+        {"question": "q", "answers": [{"text": "a"}], "evidence": {"similarity": [[1, 0], [0, 1]]}},
+        {"question": "q", "answers": [{"text": "a"}], "evidence": {"magic": 1}},
     ]
     code, rows = scored(tmp_path, [good, *bad, "", good], *ARITHMETIC)
     assert code == 1
     assert [row["line"] for row in rows] == [1, len(bad) + 3]
-    told = capsys.readouterr().err.splitlines()
+    told = [line for line in capsys.readouterr().err.splitlines() if "only one answer" not in line]
     assert [line.split(":")[1] for line in told[:-1]] == [str(k + 2) for k in range(len(bad))]
     assert told[-1] == f"sdlg: {len(bad)} of {len(bad) + 2} rows could not be scored"
+
+
+def test_the_sar_vectors_through_the_command(tmp_path):
+    """Relevance and similarity may be brought, too."""
+    given, out = V["sar"]["input"], V["sar"]["output"]
+    answers = [{"text": str(k), "logprobs": [-nll for nll in steps]} for k, steps in enumerate(given["token_nll"])]
+    row = {"question": "q", "answers": answers, "evidence": {n: given[n] for n in ("relevance", "similarity")}}
+    _, (found,) = scored(tmp_path, [row], *ARITHMETIC, "--measures", "tokenSAR,SAR")
+    assert found["measures"]["tokenSAR"]["value"] == pytest.approx(out["tokenSAR"], abs=1e-9)
+    assert found["measures"]["SAR"]["value"] == pytest.approx(out["SAR"], abs=1e-9)
+
+
+@pytest.mark.parametrize("case", ["ms_duplicates", "ms_distinct", "single", "identical", "sdlg"])
+def test_proper_entropy_vectors_through_the_command(tmp_path, case):
+    _, (row,) = scored(tmp_path, [vector_row(case)], *ARITHMETIC)
+    for short, long in (("ln", "length_normalised"), ("tot", "total")):
+        for ours, theirs in (("counted", "dup"), ("unique", "unique")):
+            for log, kind in (("", "proper"), ("_unnormalised_log", "norm_outside")):
+                found = row["measures"][f"semantic_entropy_proper_{ours}_{long}{log}"]["value"]
+                assert found == pytest.approx(V[case]["output"][short][f"SE_{kind}_{theirs}"], abs=1e-9)
+
+
+def test_the_underflow_vectors_through_the_command(tmp_path):
+    _, (row,) = scored(tmp_path, [vector_row("underflow")], *ARITHMETIC)
+    out = V["underflow"]["output"]
+    assert row["measures"]["semantic_entropy_proper_counted_total"]["value"] == pytest.approx(
+        out["tot"]["SE_proper"], abs=1e-9
+    )
+    assert row["measures"]["predictive_entropy"]["value"] == pytest.approx(out["PE"], abs=1e-9)
+
+
+def test_measures_of_a_result_can_be_computed_again_from_its_json_alone(tmp_path):
+    base = embedded_pipeline()
+    names = ("SAR", "EigV", "EigenScore", "CoCoA_MSP", "P(True)", "CSA", "MTE")
+    result = base.__class__(base.model, base.nli, samples=4, max_tokens=8, measures=names).ask(
+        "What is the capital of France?"
+    )
+    assert set(names) <= set(result.estimates)
+    _, (row,) = scored(tmp_path, [result.to_json()], *ARITHMETIC, "--measures", ",".join(names))
+    for name in names:
+        assert row["measures"][name]["value"] == pytest.approx(result.estimates[name].value, abs=1e-9)
+    assert result.cost.nli_pairs > 0
+
+
+def test_one_failing_measure_does_not_lose_the_answer():
+    """The frame of P(True) does not fit a context of 128 tokens; the answer does."""
+    import sdlg
+
+    pipeline = sdlg.Pipeline(tiny_lm("llama"), FakeNli({}), samples=1, max_tokens=4, measures=("P(True)", "MSP"))
+    result = pipeline.ask("who?")
+    assert "MSP" in result.estimates
+    assert any(note.startswith("P(True)") and "128" in note for note in result.notes)
+
+
+def test_the_output_may_not_be_the_input(tmp_path, capsys):
+    file = tmp_path / "rows.jsonl"
+    file.write_text('{"question": "q", "answers": [{"text": "a"}]}\n')
+    assert main(["score", str(file), "-o", str(file), *ARITHMETIC]) == 2
+    assert file.read_text()
 
 
 def test_an_empty_file_and_an_unknown_measure_are_usage_errors(tmp_path, capsys):

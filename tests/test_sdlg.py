@@ -12,7 +12,7 @@ from sdlg import ScriptedModel
 from sdlg.errors import NotSupported
 from sdlg.options import options_from
 from sdlg.records import Question
-from sdlg.sampling import sample_sdlg
+from sdlg.sampling import SAMPLERS, Request
 
 CITY = {
     "": {"It": 0.7, "Paris": 0.3},
@@ -23,8 +23,8 @@ CITY = {
 
 
 def sample(script, question="Where?", stops=(), **options):
-    return sample_sdlg(
-        Question(question), ScriptedModel(script, stops=stops), FakeNli({}), options_from("default", options)
+    return SAMPLERS["sdlg"](
+        Request(Question(question), ScriptedModel(script, stops=stops), FakeNli({}), options_from("default", options))
     )
 
 
@@ -101,7 +101,7 @@ def test_what_a_model_cannot_do_is_told_before_any_work():
     model = ScriptedModel(CITY)
     model.decode = None  # any decoding would fail
     with pytest.raises(NotSupported, match="beam"):
-        sample_sdlg(Question("q"), model, FakeNli({}), options_from("paper", {}))
+        SAMPLERS["sdlg"](Request(Question("q"), model, FakeNli({}), options_from("paper", {})))
 
 
 def test_same_seed_gives_the_same_samples():

@@ -12,10 +12,14 @@ from sdlg.models.trunk import Rows, Separate, Tree, Trunk, choose_layout
 from sdlg.options import Decoding
 from sdlg.records import Prompt, StopRule
 
-FAMILIES = ("llama", "opt", "gpt2", "qwen2", "qwen3", "gemma3", "mistral", "bloom", "mamba")
-EXPECTED_LAYOUT = {"bloom": "rows", "mamba": "separate"}  # no position ids; no keys and values
+FAMILIES = ("llama", "opt", "gpt2", "qwen2", "qwen3", "gemma3", "mistral", "gpt_neo", "bloom", "mamba")
+EXPECTED_LAYOUT = {
+    "bloom": "rows",  # no position ids
+    "mamba": "separate",  # a state instead of keys and values
+    "gpt_neo": "separate",  # local attention of a kind we build no masks for
+}
 ALLOWED = [(f, "tree") for f in FAMILIES if f not in EXPECTED_LAYOUT]
-ALLOWED += [(f, "rows") for f in FAMILIES if f not in ("gemma3", "mistral", "mamba")]
+ALLOWED += [(f, "rows") for f in FAMILIES if f not in ("gemma3", "mistral", "gpt_neo", "mamba")]
 ALLOWED += [(f, "separate") for f in FAMILIES]
 
 PROMPT = Prompt((5, 9, 17, 33, 21, 40, 8, 60, 11, 72), StopRule(frozenset({2})))
@@ -152,3 +156,19 @@ def test_real_model_tree_equals_from_scratch(smollm2):
         assert list(branch.token_ids) == ids[: len(branch.token_ids)]
         assert list(branch.logprobs) == pytest.approx(logprobs[: len(branch.logprobs)], abs=1e-4)
         assert branch.decisions == len(ids)
+
+
+def test_a_prefix_as_long_as_an_answer_may_be_stays_as_it_is():
+    found = tiny_lm("llama").decode(PROMPT, [(7, 8, 9, 10), (7,)], Decoding(max_tokens=4)).continuations
+    assert (found[0].token_ids, found[0].stop_reason, found[0].decisions) == ((), "length", 0)
+    assert len(found[1].token_ids) <= 3
+
+
+def test_more_paths_than_fit_at_once_take_turns_and_stay_the_same(monkeypatch):
+    from sdlg.models import transformers_lm
+
+    decoding = Decoding(strategy="multinomial", max_tokens=5)
+    together = tiny_lm("llama").decode(PROMPT, [()] * 11, decoding, seed=3)
+    monkeypatch.setattr(transformers_lm, "_MOST_PATHS", 4)
+    in_turns = tiny_lm("llama").decode(PROMPT, [()] * 11, decoding, seed=3)
+    assert [c.token_ids for c in in_turns.continuations] == [c.token_ids for c in together.continuations]

@@ -8,13 +8,17 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+
 from .errors import BadQuestion
-from .estimators.base import Branching, Samples
-from .records import Estimate, Question
+from .estimators.base import Array, Branching, Samples
+from .records import Estimate, Question, is_unicode
+
+_LOWEST = 1e300  # log-probabilities below −this are not numbers any more
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,13 +50,55 @@ def parse_row(line: str) -> tuple[Question, Samples]:
         raise BadQuestion(f"not valid JSON: {error}") from error
     if not isinstance(row, dict):
         raise BadQuestion("the line is not a JSON object")
-    text, context = row.get("question", ""), row.get("context")
+    text, context = row.get("question"), row.get("context")
     if not isinstance(text, str) or not isinstance(context, (str, type(None))):
-        raise BadQuestion('"question" and "context" must be texts')
+        raise BadQuestion('the row has no "question", or it or its "context" is not a text')
+    if not is_unicode(line):
+        raise BadQuestion("the row holds half a surrogate pair, which is no character")
     answers = row.get("answers", row.get("samples"))
     if not isinstance(answers, list) or not answers:
         raise BadQuestion('the row has no "answers"; give a list of at least one')
-    return Question(text, context), samples_from(answers)
+    samples = samples_from(answers)
+    evidence = row.get("evidence") or {}
+    if not isinstance(evidence, dict):
+        raise BadQuestion('"evidence" must be an object')
+    try:
+        return Question(text, context), replace(samples, **_evidence(evidence))
+    except (ValueError, TypeError, OverflowError) as error:
+        raise BadQuestion(f"the evidence does not fit the answers: {error}") from error
+
+
+def _evidence(given: Mapping[str, Any]) -> dict[str, Any]:
+    """What was gathered before, as `evidence_of` wrote it."""
+    if unknown := set(given) - set(_EVIDENCE):
+        raise BadQuestion(f"unknown evidence {', '.join(sorted(unknown))}; choose from: {', '.join(_EVIDENCE)}")
+    return {name: _EVIDENCE[name](value) for name, value in given.items()}
+
+
+def _rows(value: Any) -> tuple[tuple[float, ...], ...]:
+    return tuple(tuple(float(number) for number in row) for row in value)
+
+
+def _matrix(value: Any) -> Array:
+    return np.array(value, dtype=np.float64)
+
+
+_EVIDENCE: Mapping[str, Callable[[Any], Any]] = {
+    "similarity": _matrix,
+    "entailment": _matrix,
+    "contradiction": _matrix,
+    "embeddings": _matrix,
+    "relevance": _rows,
+    "other_logprobs": _rows,
+    "assessment": lambda value: tuple(float(number) for number in value),
+    "p_true": float,
+}
+
+
+def evidence_of(samples: Samples) -> dict[str, Any]:
+    """What was gathered for the measures, for JSON: with it every one of them can be computed again."""
+    found = {name: getattr(samples, name) for name in _EVIDENCE if getattr(samples, name) is not None}
+    return {name: value.tolist() if isinstance(value, np.ndarray) else value for name, value in found.items()}
 
 
 def samples_from(answers: list[Any]) -> Samples:
@@ -61,6 +107,9 @@ def samples_from(answers: list[Any]) -> Samples:
         if not isinstance(answer, dict) or not isinstance(answer.get("text"), str):
             raise BadQuestion(f'answer {number} has no "text"')
     texts = tuple(answer["text"] for answer in answers)
+    if not all(map(is_unicode, texts)):
+        raise BadQuestion("an answer holds half a surrogate pair, which is no character")
+    ids = _of_all([answer.get("token_ids") for answer in answers])
     steps = _of_all([_logprobs(number, answer) for number, answer in enumerate(answers, start=1)])
     tokens = _of_all([_tokens(number, answer) for number, answer in enumerate(answers, start=1)])
     labels = [answer.get("cluster") for answer in answers]
@@ -74,7 +123,7 @@ def samples_from(answers: list[Any]) -> Samples:
     entropies = _of_all([_entropies(number, answer) for number, answer in enumerate(answers, start=1)])
     return Samples(
         logprobs=steps,
-        identities=texts,
+        identities=texts if ids is None else tuple(map(str, ids)),
         clusters=clusters,
         branchings=branchings,
         texts=texts,
@@ -94,9 +143,11 @@ def _logprobs(number: int, answer: Mapping[str, Any]) -> tuple[float, ...] | Non
     if not isinstance(found, list) or not all(_is_number(value) for value in found):
         raise BadQuestion(f'answer {number}: "logprobs" must be a list of numbers')
     ending = answer.get("stop_logprob")
-    every = [*found, *([ending] if _is_number(ending) else [])]
+    if ending is not None and not _is_number(ending):
+        raise BadQuestion(f'answer {number}: "stop_logprob" must be a number')
+    every = [*found, *([] if ending is None else [ending])]
     for value in every:
-        if math.isnan(value) or value > 1e-9:
+        if not -_LOWEST <= value <= 1e-9:  # NaN fails, too
             raise BadQuestion(f"answer {number}: {value} is not a log-probability (they are at most 0)")
     if not every:
         raise BadQuestion(f'answer {number}: "logprobs" is empty')
@@ -109,6 +160,9 @@ def _entropies(number: int, answer: Mapping[str, Any]) -> tuple[float, ...] | No
         return None
     if not isinstance(found, list) or not all(_is_number(value) and 0 <= value + 1e-6 < math.inf for value in found):
         raise BadQuestion(f'answer {number}: "entropies" must be a list of numbers that are at least 0')
+    steps = _logprobs(number, answer)
+    if steps is not None and len(steps) != len(found):
+        raise BadQuestion(f"answer {number}: {len(found)} entropies but {len(steps)} log-probabilities")
     return tuple(float(value) for value in found)
 
 

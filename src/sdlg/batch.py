@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from .errors import BadOption, BadQuestion, UsageError
-from .records import Question
+from .records import Question, is_unicode
 from .results import FORMAT
 
 ERROR_FORMAT = "sdlg.error/1"
@@ -56,13 +56,9 @@ def parse_question(line: str, context: str | None) -> Question:
         raise BadQuestion('the line has no "question", or an empty one')
     if own_context is not None and not isinstance(own_context, str):
         raise BadQuestion('"context" must be a text')
-    if not (_is_unicode(text) and _is_unicode(own_context or "")):
+    if not (is_unicode(text) and is_unicode(own_context or "")):
         raise BadQuestion("the line holds half a surrogate pair, which is no character")
     return Question(text, own_context)
-
-
-def _is_unicode(text: str) -> bool:
-    return not any("\ud800" <= character <= "\udfff" for character in text)
 
 
 def error_line(asked: Asked, error: str) -> str:
@@ -128,4 +124,4 @@ def flat_options(options: Mapping[str, Any]) -> dict[str, object]:
     flat: dict[str, object] = {}
     for name, value in options.items():
         flat.update(value if isinstance(value, dict) else {name: value})
-    return flat
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in flat.items()}

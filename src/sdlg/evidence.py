@@ -7,6 +7,7 @@ still unknown the reason. Each field is gathered only if a chosen measure needs 
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
@@ -14,11 +15,12 @@ import numpy as np
 
 from .alignment import token_texts
 from .clustering import cluster_answers
+from .errors import SdlgError
 from .estimators.base import Array, Samples
 from .models.base import LanguageModel
 from .nli.base import NliModel
 from .options import Clustering, Decoding
-from .records import Question
+from .records import Cost, Question, Sequence
 from .similarity.base import SimilarityModel
 
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -46,18 +48,23 @@ class Gathered:
 
     samples: Samples
     reasons: Mapping[str, str]
+    cost: Cost
 
 
 def gather(samples: Samples, question: Question, needs: frozenset[str], sources: Sources) -> Gathered:
     """Fill the needed fields, in an order in which later ones may use earlier ones."""
     reasons: dict[str, str] = {}
+    spent: list[Cost] = []
+    pairs, started = sources.nli.pairs_run if sources.nli else 0, time.perf_counter()
     for name, work in _WORK.items():
         if name in needs and getattr(samples, name) is None:
             try:
-                samples = work(_Task(samples, question, sources))
-            except CannotGather as reason:
+                samples = work(_Task(samples, question, sources, spent))
+            except (CannotGather, SdlgError) as reason:  # what one measure cannot have is no reason to lose the rest
                 reasons[name] = str(reason)
-    return Gathered(samples, reasons)
+    judged = (sources.nli.pairs_run if sources.nli else 0) - pairs
+    own = Cost(nli_pairs=judged, seconds={"measures": time.perf_counter() - started})
+    return Gathered(samples, reasons, sum((cost.without_prompt() for cost in spent), own))
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +72,7 @@ class _Task:
     samples: Samples
     question: Question
     sources: Sources
+    spent: list[Cost]
 
     @property
     def texts(self) -> tuple[str, ...]:
@@ -77,6 +85,18 @@ class _Task:
         if self.sources.model is None:
             raise CannotGather("no language model was named (--model)")
         return self.sources.model
+
+    def score(self, model: LanguageModel) -> tuple[Sequence, ...]:
+        """The answers under a model, ended where they ended here."""
+        if not model.capabilities.scores_texts:
+            raise CannotGather(f"{model.name} cannot tell the likelihood of given answers")
+        steps, tokens = self.samples.logprobs, self.samples.tokens
+        ended = None
+        if steps is not None and tokens is not None:
+            ended = [len(own) > len(words) for own, words in zip(steps, tokens, strict=True)]
+        found = model.score(model.prompt(self.question, self.sources.prompt), self.texts, ended=ended)
+        self.spent.append(found.cost)
+        return found.sequences
 
     @property
     def nli(self) -> NliModel:
@@ -93,9 +113,7 @@ class _Task:
 
 def _score(task: _Task) -> Samples:
     """Likelihoods by the language model, and the tokens they belong to."""
-    if not task.model.capabilities.scores_texts:
-        raise CannotGather(f"{task.model.name} cannot tell the likelihood of given answers")
-    sequences = task.model.score(task.model.prompt(task.question, task.sources.prompt), task.texts)
+    sequences = task.score(task.model)
     tokens = tuple(tuple(token_texts(sequence.token_ids, task.model.text)) for sequence in sequences)
     return replace(task.samples, logprobs=tuple(s.decision_logprobs for s in sequences), tokens=tokens)
 
@@ -180,7 +198,9 @@ def _letter_shares(task: _Task, text: str, count: int) -> list[float]:
     """The model's probabilities for the first letters as its next word, normalised over them."""
     asked = Question(text, context=task.question.context)
     prompt = task.model.prompt(asked, task.sources.prompt)
-    step = task.model.decode(prompt, [()], Decoding(max_tokens=1), alternatives_above=1e-9).continuations[0]
+    decoded = task.model.decode(prompt, [()], Decoding(max_tokens=1), alternatives_above=1e-9)
+    task.spent.append(decoded.cost)
+    step = decoded.continuations[0]
     masses = dict.fromkeys(LETTERS[:count], 0.0)
     for option in step.alternatives[0]:
         letter = task.model.text([option.token_id]).strip(" (")
@@ -195,10 +215,7 @@ def _letter_shares(task: _Task, text: str, count: int) -> list[float]:
 def _other_logprobs(task: _Task) -> Samples:
     if not task.sources.others:
         raise CannotGather("no other models were named (--other-models)")
-    found = tuple(
-        tuple(s.logprob for s in other.score(other.prompt(task.question, task.sources.prompt), task.texts))
-        for other in task.sources.others
-    )
+    found = tuple(tuple(s.logprob for s in task.score(other)) for other in task.sources.others)
     return replace(task.samples, other_logprobs=found)
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from .estimators.base import Measure, Samples
 from .estimators.table import Unavailable, all_measures, find_measure, measure_all
 from .evidence import Sources, gather
-from .records import Estimate, Question
+from .records import Cost, Estimate, Question
 
 NLI_FIELDS = frozenset({"clusters", "entailment", "contradiction"})
 SIMILARITY_FIELDS = frozenset({"similarity", "embeddings", "relevance"})
@@ -24,6 +24,7 @@ class Measured:
 
     samples: Samples
     measures: dict[str, Estimate | str]  # a text is the reason why there is no number
+    cost: Cost
 
 
 def chosen_measures(names: Many[str]) -> Mapping[str, Measure]:
@@ -50,4 +51,4 @@ def measure(samples: Samples, question: Question, measures: Mapping[str, Measure
             told[name] = "; ".join([value.reason, *dict.fromkeys(why)])
         else:
             told[name] = value
-    return Measured(gathered.samples, told)
+    return Measured(gathered.samples, told, gathered.cost)

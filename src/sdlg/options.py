@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any, TypeVar
 
 from .errors import BadOption, UnknownName
+from .records import StopRule
 
 T = TypeVar("T")
 
@@ -63,11 +64,25 @@ class Decoding(_Checked):
     temperature: float = _number(1.0, 0.01, 100.0, "for multinomial decoding")
     top_p: float = _number(1.0, 0.0, 1.0, "for multinomial decoding: keep the likeliest tokens of this mass")
     beams: int = _number(5, 1, 100, "for beam search")
+    stop_strings: tuple[str, ...] = field(default=(), metadata={"help": "further texts that end an answer"})
+    stop_ids: tuple[int, ...] = field(default=(), metadata={"help": "further token ids that end an answer"})
     length_penalty: float = _number(1.0, 0.0, 10.0, "for beam search: score = log-probability / length ** penalty")
     groups: int = _number(0, 0, 1000, "for diverse beam search: groups of beams; 0: one for each sequence")
     diversity_penalty: float = _number(
         0.5, 0.0, 100.0, "for diverse beam search: cost of a token that a group before chose"
     )
+
+    def __post_init__(self) -> None:
+        _Checked.__post_init__(self)
+        if not all(isinstance(text, str) and text for text in self.stop_strings):
+            raise BadOption(f"stop_strings must be texts that are not empty, not {self.stop_strings!r}")
+        if not all(isinstance(number, int) for number in self.stop_ids):
+            raise BadOption(f"stop_ids must be token ids, not {self.stop_ids!r}")
+
+    @property
+    def stop_rule(self) -> StopRule:
+        """What ends an answer besides the model's own stops."""
+        return StopRule(frozenset(self.stop_ids), tuple(self.stop_strings), self.stop_at == "sentence")
 
     def for_branches(self) -> Decoding:
         """The same options with the branches' strategy as the strategy."""

@@ -14,18 +14,19 @@ from pathlib import Path
 from typing import Any
 
 from .alignment import token_texts
+from .answers import evidence_of
 from .clustering import cluster_answers
 from .errors import BadQuestion
 from .estimators import cluster_probabilities, estimate_all, samples_of
 from .estimators.semantic import coverage, normalised_weights
 from .evidence import Sources
-from .measuring import SIMILARITY_FIELDS, chosen_measures, measure, needed_fields
+from .measuring import SIMILARITY_FIELDS, Measured, chosen_measures, measure, needed_fields
 from .models import LanguageModel, load_model
 from .nli import NliModel, load_nli
 from .options import options_from, pick
-from .records import Cluster, Cost, Estimate, Question, Sample
+from .records import Cluster, Cost, Estimate, Question, Sample, is_unicode
 from .results import Result
-from .sampling import SAMPLERS, Sampled
+from .sampling import SAMPLERS, Request, Sampled
 from .similarity import MINILM, SimilarityModel, load_similarity
 
 DEFAULT_MODEL, DEFAULT_NLI = "smollm2", "nli-minilm"
@@ -96,7 +97,8 @@ class Pipeline:
     def ask(self, question: str | Question, *, context: str | None = None) -> Result:
         """Answer one question and say how sure the model is of what it means."""
         asked = _checked(question, context)
-        sampled = self._sampler(asked, self.model, self.nli, self.options, self._embedding_map, self._report)
+        request = Request(asked, self.model, self.nli, self.options, self._embedding_map, self._report)
+        sampled = self._sampler(request)
         self._report("clusters", "")
         pairs, started = self.nli.pairs_run, time.perf_counter()
         clusters = cluster_answers(
@@ -123,9 +125,9 @@ class Pipeline:
         shares = cluster_probabilities(drawn, self.options.estimation)
         members = [tuple(n for n, c in enumerate(clusters) if c == number) for number in range(len(shares))]
         estimates: dict[str, Estimate] = estimate_all(drawn, self.options.estimation)
-        measured = measure(drawn, question, self._measures, self._sources).measures if self._measures else {}
-        estimates |= {name: found for name, found in measured.items() if isinstance(found, Estimate)}
-        reasons = [f"{name} is not available: {found}" for name, found in measured.items() if isinstance(found, str)]
+        measured = measure(drawn, question, self._measures, self._sources)
+        estimates |= {name: found for name, found in measured.measures.items() if isinstance(found, Estimate)}
+        reasons = [f"{name}: {found}" for name, found in measured.measures.items() if isinstance(found, str)]
         return Result(
             question=question,
             model=self.model.name,
@@ -133,15 +135,19 @@ class Pipeline:
             method=self.method,
             preset=self.preset,
             options=self.options,
-            tokens=tokens[0],
             words=sampled.words,
-            samples=tuple(map(Sample, sampled.sequences, clusters, weights, sampled.substitutions)),
+            samples=tuple(map(Sample, sampled.sequences, clusters, weights, sampled.substitutions, tokens)),
             clusters=tuple(Cluster(number, share, members[number]) for number, share in enumerate(shares)),
             estimates=estimates,
             coverage=coverage(drawn),
-            cost=cost + Cost(seconds={"estimates": time.perf_counter() - started}),
+            evidence=evidence_of(measured.samples) if self._measures else {},
+            cost=cost + measured.cost + Cost(seconds={"estimates": time.perf_counter() - started - _spent(measured)}),
             notes=(*sampled.notes, *reasons),
         )
+
+
+def _spent(measured: Measured) -> float:
+    return sum(measured.cost.seconds.values())
 
 
 def _checked(question: str | Question, context: str | None) -> Question:
@@ -149,10 +155,8 @@ def _checked(question: str | Question, context: str | None) -> Question:
     asked = asked if context is None else replace(asked, context=context)
     if not asked.text.strip():
         raise BadQuestion('the question is empty; type one, for example: sdlg ask "Who wrote Hamlet?"')
-    try:
-        f"{asked.text}{asked.context}".encode()
-    except UnicodeEncodeError as error:
-        raise BadQuestion(f"the question is not valid Unicode: {error.reason}") from error
+    if not is_unicode(f"{asked.text}{asked.context}"):
+        raise BadQuestion("the question holds half a surrogate pair, which is no character")
     return asked
 
 
@@ -173,6 +177,9 @@ def ask(
     context: str | None = None,
     device: str | None = None,
     dtype: str | None = None,
+    measures: Many[str] = (),
+    similarity_model: str | SimilarityModel = MINILM,
+    other_models: Many[ModelSource] = (),
     **options: Any,
 ) -> Result:
     """Ask one question: `sdlg.ask("Who wrote Hamlet?")`. Models named as before stay loaded between calls.
@@ -185,6 +192,7 @@ def ask(
     if isinstance(model, str) and isinstance(nli, str):
         model, nli = _loaded(model, nli, device, dtype)
     pipeline = Pipeline(
-        model, nli, method=method, preset=preset, device=device, dtype=dtype, samples=samples, seed=seed, **options
-    )
+        model, nli, method=method, preset=preset, device=device, dtype=dtype, measures=measures,
+        similarity_model=similarity_model, other_models=other_models, samples=samples, seed=seed, **options,
+    )  # fmt: skip
     return pipeline.ask(asked)

@@ -10,10 +10,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 StopReason = Literal["eos", "stop_string", "length"]
+
+
+def is_unicode(text: str) -> bool:
+    """Whether a text is all characters: half a surrogate pair is none, and no tokenizer takes it."""
+    return not any("\ud800" <= character <= "\udfff" for character in text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +39,11 @@ class StopRule:
     strings: tuple[str, ...] = ()
     sentence_end: bool = False
 
+    def __or__(self, other: StopRule) -> StopRule:
+        """Whichever of the two comes first."""
+        strings = (*self.strings, *other.strings)
+        return StopRule(self.token_ids | other.token_ids, strings, self.sentence_end or other.sentence_end)
+
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
@@ -41,6 +51,7 @@ class Prompt:
 
     token_ids: tuple[int, ...]
     stop: StopRule
+    style: str = "chat"  # or "plain", where the answer follows "A:" on the same line
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +113,7 @@ class Sample:
     cluster: int
     weight: float  # of the estimator in `Result.estimates`; all weights sum to 1
     substitution: Substitution | None = None  # None for the initial answer
+    tokens: tuple[str, ...] = ()  # the text, token by token
 
     @property
     def text(self) -> str:
@@ -157,6 +169,10 @@ class Cost:
             stages[stage] = stages.get(stage, 0.0) + seconds
         counts = {name: getattr(self, name) + getattr(other, name) for name in COUNTED}
         return Cost(**counts, seconds=stages)
+
+    def without_prompt(self) -> Cost:
+        """The same for a further round on a prompt that was counted already."""
+        return replace(self, prompt_tokens=0, reused_tokens=0)
 
 
 COUNTED = (

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from .options import Options
@@ -26,7 +26,6 @@ class Result:
     method: str
     preset: str
     options: Options
-    tokens: tuple[str, ...]  # the answer's tokens as text
     words: tuple[Word, ...]
     samples: tuple[Sample, ...]
     clusters: tuple[Cluster, ...]
@@ -34,11 +33,17 @@ class Result:
     coverage: float
     cost: Cost
     notes: tuple[str, ...] = ()
+    evidence: Mapping[str, Any] = field(default_factory=dict)  # what the measures that were asked for were made from
 
     @property
     def answer(self) -> Sequence:
         """The initial answer."""
         return self.samples[0].sequence
+
+    @property
+    def tokens(self) -> tuple[str, ...]:
+        """The initial answer's text, token by token."""
+        return self.samples[0].tokens
 
     @property
     def semantic_entropy(self) -> float:
@@ -51,6 +56,7 @@ class Result:
             "format": FORMAT,
             "question": self.question.text,
             "context": self.question.context,
+            "shots": [list(shot) for shot in self.question.shots],
             "model": self.model,
             "nli": self.nli,
             "method": self.method,
@@ -62,6 +68,7 @@ class Result:
             "clusters": [{"id": c.id, "probability": c.probability, "members": list(c.members)} for c in self.clusters],
             "estimates": {name: _estimate_dict(estimate) for name, estimate in self.estimates.items()},
             "coverage": self.coverage,
+            "evidence": dict(self.evidence),
             "cost": {**{name: getattr(self.cost, name) for name in COUNTED}, "seconds": dict(self.cost.seconds)},
             "notes": list(self.notes),
         }
@@ -102,6 +109,7 @@ def _sequence_dict(sequence: Sequence) -> dict[str, Any]:
 def _sample_dict(sample: Sample) -> dict[str, Any]:
     return {
         **_sequence_dict(sample.sequence),
+        "tokens": list(sample.tokens),
         "cluster": sample.cluster,
         "weight": sample.weight,
         "substitution": None if sample.substitution is None else _substitution_dict(sample.substitution),

@@ -10,6 +10,23 @@ from __future__ import annotations
 import os
 import sys
 
+from .errors import BadOption
+
+
+def pick_device(name: str | None) -> str:
+    """The named device if torch has it, else the best there is."""
+    import torch
+
+    if name is None:
+        return "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
+    try:
+        torch.empty(0, device=name)
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
+        raise BadOption(
+            f"cannot use the device {name!r}: {str(error).splitlines()[0]} Try cpu, cuda or mps."
+        ) from error
+    return name
+
 
 def calm_threads() -> None:
     """Ask OpenMP to sleep at barriers, unless the user has said otherwise or torch is there already."""

@@ -67,11 +67,20 @@ def _add_options(group: Any, kind: type) -> None:
     for option in fields(kind):
         if option.name in GROUPS:
             continue
+        if isinstance(option.default, tuple):
+            _add_repeated(group, option.name, option.metadata["help"])
+            continue
         sort = type(option.default)
         text = f"{option.metadata['help']} ({_defaults(option.name)})"
         choices = option.metadata.get("choices")
         shown = "{" + ",".join(choices) + "}" if choices else {int: "N", float: "X"}[sort]
         group.add_argument(f"--{option.name.replace('_', '-')}", type=sort, metavar=shown, help=text.replace("%", "%%"))
+
+
+def _add_repeated(group: Any, name: str, text: str) -> None:
+    sort: type = int if name.endswith("ids") else str
+    flag = f"--{name.replace('_', '-')}"
+    group.add_argument(flag, type=sort, nargs="+", action="extend", metavar="X", help=f"{text} (default: none)")
 
 
 def _defaults(name: str) -> str:
@@ -85,7 +94,8 @@ def _defaults(name: str) -> str:
 
 
 def _ask(parsed: argparse.Namespace) -> int:
-    changes = {name: getattr(parsed, name) for name in option_groups() if getattr(parsed, name) is not None}
+    named = {name: getattr(parsed, name) for name in option_groups() if getattr(parsed, name) is not None}
+    changes = {name: tuple(value) if isinstance(value, list) else value for name, value in named.items()}
     options_from(parsed.preset, changes)  # a wrong option is told before anything is loaded
     context = _context(parsed.context)
     if parsed.question is not None and not parsed.question.strip():
@@ -140,7 +150,7 @@ def _ask_many(parsed: argparse.Namespace, changes: dict[str, object], context: s
     options = options_from(parsed.preset, changes)
     done = 0
     if parsed.out:
-        models = {"model": parsed.model, "nli": parsed.nli, "method": parsed.method}
+        models = {"model": parsed.model, "nli": parsed.nli, "method": parsed.method.replace("-", "_")}
         done = finished_lines(Path(parsed.out), asked, {**models, **flat_options(asdict(options))})
         if done:
             then = "going on" if done < len(asked) else "nothing is left to do"

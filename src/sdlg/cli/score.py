@@ -50,6 +50,8 @@ def add_score(commands: Any) -> None:
     )
     score.add_argument("--equivalence", default="strict", help="how clusters are made: strict, not_contradiction")
     score.add_argument("--linkage", default="greedy_first", help="how clusters are made: greedy_first, components, …")
+    score.add_argument("--prompt", default="auto", help="for --model: auto, chat, plain (default: auto)")
+    score.add_argument("--dtype", help="for --model: float32, bfloat16, …")
     score.add_argument("--device", help="cpu, cuda, … (default: the best there is)")
     score.add_argument("--debug", action="store_true", help="show tracebacks")
 
@@ -58,6 +60,8 @@ def _score(parsed: argparse.Namespace) -> int:
     from ..answers import read_rows
     from ..measuring import chosen_measures
 
+    if parsed.out and parsed.file != "-" and Path(parsed.out).resolve() == Path(parsed.file).resolve():
+        raise BadOption("the output file is the input file; name another one")
     measures = chosen_measures(names_in(parsed.measures))
     rows = list(read_rows(_text(parsed.file).split("\n")))
     if not rows:
@@ -90,6 +94,8 @@ def _score_row(file: str, row: Row, measures: Mapping[str, Measure], sources: So
     if row.question is None or row.samples is None:
         print(f"{file}:{row.line}: {row.error}", file=sys.stderr)
         return True
+    if len(row.samples) == 1:
+        print(f"{file}:{row.line}: only one answer; what compares answers says little of it", file=sys.stderr)
     try:
         measured = measure(row.samples, row.question, measures, sources)
     except SdlgError as error:
@@ -115,8 +121,8 @@ def _sources(parsed: argparse.Namespace, rows: list[Row], measures: Mapping[str,
     if parsed.model:
         from ..models import load_model
 
-        model = load_model(parsed.model, device=parsed.device)
-        others = [load_model(name, device=parsed.device) for name in names_in(parsed.other_models)]
+        model = load_model(parsed.model, device=parsed.device, dtype=parsed.dtype)
+        others = [load_model(name, device=parsed.device, dtype=parsed.dtype) for name in names_in(parsed.other_models)]
     if parsed.nli != "none" and missing & NLI_FIELDS:
         from ..nli import load_nli
 
@@ -125,4 +131,4 @@ def _sources(parsed: argparse.Namespace, rows: list[Row], measures: Mapping[str,
         from ..similarity import load_similarity
 
         similarity = load_similarity(parsed.similarity_model, device=parsed.device)
-    return Sources(model, nli, similarity, tuple(others), clustering=clustering)
+    return Sources(model, nli, similarity, tuple(others), parsed.prompt, clustering)

@@ -20,7 +20,6 @@ FREE = (
     "semantic_entropy_frequency",
     "predictive_entropy",
     "length_normalised_predictive_entropy",
-    "greedy_negative_log_likelihood",
     "number_of_clusters",
 )
 

@@ -126,7 +126,8 @@ def length_normalised_predictive_entropy(samples: Samples) -> float:
 
 def coverage(samples: Samples) -> float:
     """ΣW: the share of all probability mass that the sequences stand for; equal sequences stand for it once."""
-    of_each = dict(zip(given(samples.identities), branch_log_masses(samples), strict=True))
+    keys = zip(given(samples.identities), _branchings(samples), strict=True)
+    of_each = dict(zip(keys, branch_log_masses(samples), strict=True))
     return float(min(np.exp(np.logaddexp.reduce(list(of_each.values()))), 1.0))
 
 

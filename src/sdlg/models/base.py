@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..options import Decoding
-from ..records import Alternative, Cost, Prompt, Question, Sequence, StopReason
+from ..records import Alternative, Cost, Prompt, Question, Sequence, StopReason, StopRule
 from .stopping import Stop
 
 
@@ -68,11 +68,30 @@ def finished(
         return Continuation(ids, logprobs, "length", None, len(ids), 0, alternatives, entropies)
     kept = max(stop.kept - len(prefix), 0)
     dropped = max(len(prefix) - stop.kept, 0)
-    ending = math.fsum(logprobs[kept:])
+    ending = math.fsum(logprobs[kept : max(stop.end - len(prefix), 0)])
     return Continuation(
         ids[:kept], logprobs[:kept], stop.reason, ending, len(ids), dropped,
         alternatives[: kept + 1], entropies[: kept + 1],
     )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """Given answers with their likelihoods, and what that cost."""
+
+    sequences: tuple[Sequence, ...]
+    cost: Cost
+
+
+NO_STOPS = StopRule()
+
+# Seeds are numbers, or several that are one together.
+Seed = int | tuple[int, ...]
+
+
+def path_generator(seed: Seed, path: int) -> np.random.Generator:
+    """The random numbers of one path."""
+    return np.random.default_rng([*(seed if isinstance(seed, tuple) else (seed,)), path])
 
 
 # Called with (prefix index, token id) for each token chosen by greedy or multinomial decoding.
@@ -90,8 +109,8 @@ class LanguageModel(Protocol):
     def capabilities(self) -> Capabilities:
         """What it can do."""
 
-    def prompt(self, question: Question, style: str, *, sentence_end: bool = False) -> Prompt:
-        """Put a question into the form this model reads. Style: auto, chat or plain."""
+    def prompt(self, question: Question, style: str, stop: StopRule = NO_STOPS) -> Prompt:
+        """Put a question into the form this model reads. Style: auto, chat or plain. `stop` adds to its own stops."""
 
     def decode(
         self,
@@ -99,7 +118,7 @@ class LanguageModel(Protocol):
         prefixes: Many[tuple[int, ...]],
         decoding: Decoding,
         *,
-        seed: int = 0,
+        seed: Seed = 0,
         alternatives_above: float | None = None,
         watch: Watcher | None = None,
     ) -> Decoded:
@@ -108,8 +127,8 @@ class LanguageModel(Protocol):
         Equal prefixes get different continuations: so many samples, or so many of the best hypotheses.
         """
 
-    def score(self, prompt: Prompt, texts: Many[str]) -> list[Sequence]:
-        """The likelihood of given answers. Only if `capabilities.scores_texts`."""
+    def score(self, prompt: Prompt, texts: Many[str], *, ended: Many[bool] | None = None) -> Scored:
+        """The likelihood of given answers, with their ending where they ended. Only if `capabilities.scores_texts`."""
 
     def text(self, token_ids: Many[int]) -> str:
         """The text of these answer tokens, special tokens left out, exactly as decoded."""

@@ -17,11 +17,6 @@ from ..options import Decoding
 from ..records import Alternative
 
 
-def path_generator(seed: int, path: int) -> np.random.Generator:
-    """The random numbers of one path."""
-    return np.random.default_rng([seed, path])
-
-
 def choose_greedy(logprobs: Tensor) -> Tensor:
     """(paths, V) → (paths,). Ties go to the lower id."""
     return logprobs.argmax(dim=-1)

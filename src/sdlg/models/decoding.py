@@ -17,8 +17,8 @@ from torch import Tensor
 
 from ..options import Decoding
 from ..records import Alternative, StopRule
-from .base import Continuation, Watcher, finished
-from .choosing import alternatives_above, choose_greedy, choose_multinomial, path_generator
+from .base import Continuation, Seed, Watcher, finished, path_generator
+from .choosing import alternatives_above, choose_greedy, choose_multinomial
 from .stopping import Stop, find_stop
 from .trunk import Growth
 
@@ -68,12 +68,13 @@ def decode_paths(
     rule: StopRule,
     text_of: TextOf,
     *,
-    seed: int,
+    seed: Seed,
+    first_path: int = 0,
     min_probability: float | None,
     watch: Watcher | None,
 ) -> list[Continuation]:
     """Greedy or multinomial: one token per live path and step; a finished path is no longer fed."""
-    paths = [Path(i, start.prefix, start.node, path_generator(seed, i)) for i, start in enumerate(starts)]
+    paths = [Path(i, start.prefix, start.node, path_generator(seed, first_path + i)) for i, start in enumerate(starts)]
     live, logits = paths, torch.stack([start.logits for start in starts])
     while True:
         logprobs = torch.log_softmax(logits, dim=-1)  # (live, V)
@@ -92,7 +93,7 @@ def decode_paths(
                 path.alternatives.append(alternatives_above(logprobs[row], min_probability))
             path.stop = find_stop(rule, (*path.prefix, *path.ids), text_of)
             if watch and path.stop is None:
-                watch(path.index, token)
+                watch(first_path + path.index, token)
             if path.stop is None and len(path.prefix) + len(path.ids) < decoding.max_tokens:
                 going.append(path)
         if not going:
@@ -103,20 +104,23 @@ def decode_paths(
             path.node = node
 
 
-def score_paths(growth: Growth, starts: Many[Start], targets: Many[Many[int]], endings: Many[int]) -> list[list[float]]:
-    """The log-probabilities of given tokens after each start, and of the likeliest of the endings after them."""
+def score_paths(
+    growth: Growth, starts: Many[Start], targets: Many[Many[int]], endings: Many[Many[int]]
+) -> list[list[float]]:
+    """The log-probabilities of given tokens after each start, and of the likeliest of its endings, if it has any."""
     found: list[list[float]] = [[] for _ in starts]
     nodes = [start.node for start in starts]
-    live, logits = list(range(len(starts))), torch.stack([start.logits for start in starts])
-    while True:
+    live = [k for k in range(len(starts)) if targets[k] or endings[k]]
+    logits = torch.stack([start.logits for start in starts])[live]
+    while live:
         logprobs = torch.log_softmax(logits, dim=-1)
         for row, k in enumerate(live):
             at = len(found[k])
-            allowed = [targets[k][at]] if at < len(targets[k]) else list(endings)
+            allowed = [targets[k][at]] if at < len(targets[k]) else list(endings[k])
             found[k].append(float(logprobs[row, allowed].max()))
-        live = [k for k in live if len(found[k]) <= len(targets[k])]
-        if not live:
-            return found
-        grown, logits = growth.grow([nodes[k] for k in live], [targets[k][len(found[k]) - 1] for k in live])
-        for k, node in zip(live, grown, strict=True):
-            nodes[k] = node
+        live = [k for k in live if len(found[k]) < len(targets[k]) + bool(endings[k])]
+        if live:
+            grown, logits = growth.grow([nodes[k] for k in live], [targets[k][len(found[k]) - 1] for k in live])
+            for k, node in zip(live, grown, strict=True):
+                nodes[k] = node
+    return found

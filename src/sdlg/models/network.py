@@ -15,6 +15,8 @@ from torch import Tensor
 from transformers.cache_utils import Cache, DynamicCache, DynamicLayer
 
 _SPARE_COLUMNS = 128
+# What models call windows that we do not build masks for: GPT-Neo's local attention, Llama 4's chunks, …
+_OTHER_WINDOWS = ("attention_layers", "window_size", "attention_chunk_size", "local_attention", "attention_window")
 
 
 class RoomyLayer(DynamicLayer):  # type: ignore[misc]
@@ -72,6 +74,8 @@ class Network:
     @property
     def windows(self) -> dict[str, int | None]:
         """Attention window per layer type; one entry for models with one kind of layer."""
+        if any(getattr(self._config, name, None) for name in _OTHER_WINDOWS):
+            return {"a window of another kind": None}
         window = getattr(self._config, "sliding_window", None)
         if getattr(self._config, "use_sliding_window", True) is False:
             window = None

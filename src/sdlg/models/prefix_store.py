@@ -29,7 +29,8 @@ class PrefixStore:
 
     def take(self, prompt_ids: Many[int]) -> Trunk:
         """The trunk that shares most with the prompt: itself if it holds the whole prompt, else a fork."""
-        best = max(self._trunks, key=lambda trunk: common_length(trunk.ids, prompt_ids), default=None)
+        newest_first = reversed(self._trunks)  # max() takes the first of equals
+        best = max(newest_first, key=lambda trunk: common_length(trunk.ids, prompt_ids), default=None)
         if best is None:
             return self._new_trunk()
         shared = common_length(best.ids, prompt_ids)
@@ -40,9 +41,9 @@ class PrefixStore:
         return best.fork(shared)
 
     def keep(self, trunk: Trunk) -> None:
-        """Keep a trunk, and forget the least recently used ones that no longer fit."""
+        """Keep a trunk, and forget the least recently used ones that no longer fit. The newest is always kept."""
         self._trunks.append(trunk)
-        while self._trunks and sum(kept.nbytes for kept in self._trunks) > self._limit_bytes:
+        while len(self._trunks) > 1 and self.nbytes > self._limit_bytes:
             self._trunks.pop(0)
 
     @property

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from ..errors import NotSupported
 from ..options import Decoding
-from ..records import Alternative, Cost, Prompt, Question, Sequence, StopRule
-from .base import Capabilities, Continuation, Decoded, Watcher, finished
+from ..records import Alternative, Cost, Prompt, Question, StopRule
+from .base import NO_STOPS, Capabilities, Continuation, Decoded, Scored, Seed, Watcher, finished, path_generator
 from .stopping import find_stop
 
 END = "<end>"
@@ -41,9 +41,9 @@ class ScriptedModel:
         """The id of a token of the script."""
         return self._tokens.index(token)
 
-    def prompt(self, question: Question, style: str, *, sentence_end: bool = False) -> Prompt:
+    def prompt(self, question: Question, style: str, stop: StopRule = NO_STOPS) -> Prompt:
         """One token per word of the question; their ids do not matter."""
-        return Prompt(tuple(range(len(question.text.split()))), self._stop)
+        return Prompt(tuple(range(len(question.text.split()))), self._stop | stop)
 
     def next_tokens(self, text: str) -> list[Alternative]:
         """The script's distribution after a text, likeliest first."""
@@ -57,7 +57,7 @@ class ScriptedModel:
         prefixes: Many[tuple[int, ...]],
         decoding: Decoding,
         *,
-        seed: int = 0,
+        seed: Seed = 0,
         alternatives_above: float | None = None,
         watch: Watcher | None = None,
     ) -> Decoded:
@@ -65,7 +65,7 @@ class ScriptedModel:
         if decoding.strategy not in self.capabilities.strategies:
             raise NotSupported(f"{self.name} cannot decode by {decoding.strategy}")
         found = [
-            self._continue(prompt, prefix, decoding, np.random.default_rng([seed, index]), alternatives_above)
+            self._continue(prompt, prefix, decoding, path_generator(seed, index), alternatives_above)
             for index, prefix in enumerate(prefixes)
         ]
         generated = sum(continuation.decisions for continuation in found)
@@ -95,7 +95,7 @@ class ScriptedModel:
             stop = find_stop(prompt.stop, (*prefix, *ids), self.text)
         return finished(prefix, tuple(ids), tuple(logprobs), stop, tuple(alternatives), tuple(entropies))
 
-    def score(self, prompt: Prompt, texts: Many[str]) -> list[Sequence]:
+    def score(self, prompt: Prompt, texts: Many[str], *, ended: Many[bool] | None = None) -> Scored:
         """A script has no tokenizer."""
         raise NotSupported(f"{self.name} cannot score given texts")
 

@@ -7,7 +7,6 @@ their own tokens: P + (T−1) + Σ(T_n − t_n − 1) tokens in all (method.md �
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence as Many
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,38 +18,30 @@ from numpy.typing import NDArray
 from torch import Tensor
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from ..errors import BadOption, ModelNotFound, NotSupported, PromptTooLong
+from ..errors import BadOption, ModelNotFound, PromptTooLong
 from ..options import STRATEGIES, Decoding
 from ..records import Cost, Prompt, Question, Sequence, StopRule
-from .base import Capabilities, Continuation, Decoded, Watcher
+from ..threads import pick_device
+from .base import NO_STOPS, Capabilities, Continuation, Decoded, Scored, Seed, Watcher
 from .beam_search import beam_search
 from .decoding import Start, decode_paths, score_paths
 from .network import Network
 from .prefix_store import PrefixStore, common_length
-from .prompts import PLAIN_STOPS, chat_messages, plain_text
+from .tokenizing import TextSide
 from .trunk import LAYOUTS, Chain, Growth, Trunk, choose_layout
 
 DEFAULT_PREFIX_BYTES = 256 * 2**20
 _BEAMS = ("beam", "diverse_beam")
 _PREFILL_CHUNK = 1024  # tokens per forward pass of a long prompt: bounds the memory of attention
-_TURN_ENDS = (
-    "<|im_end|>",
-    "<|eot_id|>",
-    "<|end_of_turn|>",
-    "<end_of_turn>",
-    "<turn|>",
-    "<|end|>",
-    "<|endoftext|>",
-    "</s>",
-)
-_CONTROL = re.compile(r"<\|[^|]*\|>|<(pad|unk|s|/s|mask|bos|eos)>|<[a-z]+_[a-z_]+>")
+_MOST_PATHS = 64  # decoded together; more take turns, since every path's columns are seen by all
+_COMPLETE = Continuation((), (), "length", None, 0)
 
 
 def load_transformers(
     source: str | Path, *, name: str, device: str | None, dtype: str | None, **more: Any
 ) -> TransformersModel:
     """Load from a folder or the hub. On a CPU in float32, which is faster and steadier there than bfloat16."""
-    where = device or ("cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu")
+    where = pick_device(device)
     try:
         tokenizer = AutoTokenizer.from_pretrained(source)
         model = AutoModelForCausalLM.from_pretrained(source, dtype=_dtype(dtype, where))
@@ -100,11 +91,8 @@ class TransformersModel:
         self._network = Network(model)
         self.layout = layout or choose_layout(self._network)
         self._store = PrefixStore(lambda: Trunk(self._network, native=self.layout == "separate"), prefix_bytes)
-        self._special = {int(i) for i in tokenizer.all_special_ids} | {
-            int(i)
-            for i, token in tokenizer.added_tokens_decoder.items()
-            if token.special or _CONTROL.fullmatch(token.content)
-        }
+        end_ids = getattr(model.generation_config, "eos_token_id", None)
+        self._words = TextSide(tokenizer, end_ids, name=self._name)
 
     @property
     def name(self) -> str:
@@ -120,40 +108,19 @@ class TransformersModel:
             frozenset(STRATEGIES), True, None, embeddings=True, scores_texts=True, context_tokens=context
         )
 
-    # -- prompts ------------------------------------------------------------------------------------------------
-
-    def prompt(self, question: Question, style: str, *, sentence_end: bool = False) -> Prompt:
+    def prompt(self, question: Question, style: str, stop: StopRule = NO_STOPS) -> Prompt:
         """Chat if the tokenizer has a template and nothing else was asked for."""
-        has_template = bool(getattr(self.tokenizer, "chat_template", None))
-        if style == "chat" and not has_template:
-            raise NotSupported(f"{self.name} has no chat template; use the prompt style 'plain'")
-        if style == "plain" or not has_template:
-            ids = self.tokenizer(plain_text(question)).input_ids
-            return self._checked(ids, StopRule(self._end_ids(), PLAIN_STOPS, sentence_end))
-        text = self.tokenizer.apply_chat_template(chat_messages(question), add_generation_prompt=True, tokenize=False)
-        return self._checked(
-            self.tokenizer(text, add_special_tokens=False).input_ids, StopRule(self._end_ids(), (), sentence_end)
-        )
+        prompt = self._words.prompt(question, style, stop)
+        self._check_length(len(prompt.token_ids), "with its answer")
+        return prompt
 
-    def _checked(self, ids: list[int], stop: StopRule) -> Prompt:
+    def _check_length(self, tokens: int, what: str) -> None:
         limit = self.capabilities.context_tokens
-        if limit is not None and len(ids) >= limit:
+        if limit is not None and tokens >= limit:
             raise PromptTooLong(
-                f"the prompt has {len(ids)} tokens, but {self.name} reads at most {limit} with its answer; "
+                f"the prompt has {tokens} tokens, but {self.name} reads at most {limit} {what}; "
                 "shorten the question or its context"
             )
-        return Prompt(tuple(ids), stop)
-
-    def _end_ids(self) -> frozenset[int]:
-        named = [self.tokenizer.eos_token_id, getattr(self.model.generation_config, "eos_token_id", None)]
-        found = {
-            int(i) for value in named if value is not None for i in (value if isinstance(value, list) else [value])
-        }
-        for token in _TURN_ENDS:
-            index = self.tokenizer.convert_tokens_to_ids(token)
-            if index is not None and self.tokenizer.convert_ids_to_tokens(index) == token:
-                found.add(int(index))
-        return frozenset(found)
 
     # -- decoding -----------------------------------------------------------------------------------------------
 
@@ -163,39 +130,78 @@ class TransformersModel:
         prefixes: Many[tuple[int, ...]],
         decoding: Decoding,
         *,
-        seed: int = 0,
+        seed: Seed = 0,
         alternatives_above: float | None = None,
         watch: Watcher | None = None,
     ) -> Decoded:
-        """Continue prompt + each prefix, all together."""
+        """Continue prompt + each prefix, all together. A prefix as long as an answer may be stays as it is."""
         decoding = self._within_context(prompt, decoding)
-        tokens_before, steps_before = self._network.forward_tokens, self._network.steps
-        trunk = self._store.take(prompt.token_ids)
-        reused = min(len(trunk.ids), len(prompt.token_ids))
-        tip = self._prefill(trunk, prompt.token_ids[reused:])
+        started = self._network.forward_tokens, self._network.steps
+        unfinished = [prefix for prefix in prefixes if len(prefix) < decoding.max_tokens]
+        grown: list[Continuation] = []
+        reused = len(prompt.token_ids)
+        most = len(unfinished) if decoding.strategy in _BEAMS else _MOST_PATHS
+        for first in range(0, len(unfinished), most):
+            some = unfinished[first : first + most]
+            continuations, held = self._grow(prompt, some, decoding, seed, first, alternatives_above, watch)
+            grown += continuations
+            reused = min(reused, held) if first == 0 else reused
+        left = iter(grown)
+        whole = [next(left, None) if len(p) < decoding.max_tokens else _COMPLETE for p in prefixes]
+        return Decoded(
+            tuple(continuation for continuation in whole if continuation is not None),
+            self._cost(prompt, sum(continuation.decisions for continuation in grown), reused, started),
+        )
+
+    def _cost(self, prompt: Prompt, decisions: int, reused: int, started: tuple[int, int]) -> Cost:
+        return Cost(
+            prompt_tokens=len(prompt.token_ids),
+            generated_tokens=decisions,
+            forward_tokens=self._network.forward_tokens - started[0],
+            reused_tokens=reused,
+            decode_steps=self._network.steps - started[1],
+        )
+
+    def _grow(
+        self,
+        prompt: Prompt,
+        prefixes: Many[tuple[int, ...]],
+        decoding: Decoding,
+        seed: Seed,
+        first_path: int,
+        min_probability: float | None,
+        watch: Watcher | None,
+    ) -> tuple[list[Continuation], int]:
+        """The continuations, and how many prompt tokens did not have to be run."""
         is_chain = list(prefixes) == [()] and decoding.strategy not in _BEAMS
-        if is_chain and tip is None:  # asked again: go back to the last prompt token and run it once more
-            trunk = trunk.fork(len(prompt.token_ids) - 1)
-            tip = trunk.extend(prompt.token_ids[-1:])
+        trunk, tip, reused = self._trunk(prompt, at_tip=is_chain)
         growth: Growth = Chain(trunk) if is_chain else LAYOUTS[self.layout](trunk)
         starts = self._starts(growth, trunk, prompt.token_ids, prefixes, tip)
         if decoding.strategy in _BEAMS:
-            continuations = self._search(growth, starts, prompt, prefixes, decoding, alternatives_above)
+            continuations = self._search(growth, starts, prompt, prefixes, decoding, min_probability)
         else:
             continuations = decode_paths(
                 growth, starts, decoding, prompt.stop, self.text,
-                seed=seed, min_probability=alternatives_above, watch=watch,
+                seed=seed, first_path=first_path, min_probability=min_probability, watch=watch,
             )  # fmt: skip
         growth.close()
         self._store.keep(trunk)
-        cost = Cost(
-            prompt_tokens=len(prompt.token_ids),
-            generated_tokens=sum(continuation.decisions for continuation in continuations),
-            forward_tokens=self._network.forward_tokens - tokens_before,
-            reused_tokens=reused,
-            decode_steps=self._network.steps - steps_before,
-        )
-        return Decoded(tuple(continuations), cost)
+        return continuations, reused
+
+    def _trunk(self, prompt: Prompt, *, at_tip: bool) -> tuple[Trunk, Tensor | None, int]:
+        """A trunk that holds the prompt, the logits after it if they were computed, and how much was there already.
+
+        `at_tip`: the trunk ends with the prompt. Where it went on, its last prompt token is run once more.
+        """
+        ids = prompt.token_ids
+        trunk = self._store.take(ids)
+        reused = min(len(trunk.ids), len(ids))
+        tip = self._prefill(trunk, ids[reused:])
+        if at_tip and tip is None:
+            trunk = trunk.fork(len(ids) - 1)
+            tip = trunk.extend(ids[-1:])
+            reused -= 1
+        return trunk, tip, reused
 
     def _search(
         self,
@@ -218,26 +224,24 @@ class TransformersModel:
         results = [next(left[prefix], None) for prefix in prefixes]
         return [result.continuation for result in results if result is not None]
 
-    def score(self, prompt: Prompt, texts: Many[str]) -> list[Sequence]:
-        """The likelihood of given answers, the likeliest end token included. They are tokenised here, once."""
-        answers = [self._answer_ids(prompt, text) for text in texts]
-        trunk = self._store.take(prompt.token_ids)
-        tip = self._prefill(trunk, prompt.token_ids[min(len(trunk.ids), len(prompt.token_ids)) :])
+    def score(self, prompt: Prompt, texts: Many[str], *, ended: Many[bool] | None = None) -> Scored:
+        """The likelihood of given answers, tokenised here, once. Their ending is the likeliest token that ends one."""
+        answers = [self._words.answer_ids(prompt, text) for text in texts]
+        self._check_length(len(prompt.token_ids) + max(map(len, answers), default=0), "with the answer that is scored")
+        endings = self._words.ending_ids(prompt.stop)
+        has_ending = [bool(endings) and (ended is None or ended[k] or not answers[k]) for k in range(len(texts))]
+        started = self._network.forward_tokens, self._network.steps
+        trunk, tip, reused = self._trunk(prompt, at_tip=False)
         growth = LAYOUTS[self.layout](trunk)
         starts = self._starts(growth, trunk, prompt.token_ids, [()] * len(answers), tip)
-        found = score_paths(growth, starts, answers, sorted(prompt.stop.token_ids))
+        found = score_paths(growth, starts, answers, [endings if has else [] for has in has_ending])
         growth.close()
         self._store.keep(trunk)
-        return [
-            Sequence(text, tuple(ids), tuple(logprobs[:-1]), "eos", logprobs[-1])
-            for text, ids, logprobs in zip(texts, answers, found, strict=True)
-        ]
-
-    def _answer_ids(self, prompt: Prompt, text: str) -> list[int]:
-        """As the answer would follow the prompt: after "A:" comes a space, after a chat turn's beginning none."""
-        follows_text = bool(prompt.stop.strings)
-        ids: list[int] = self.tokenizer(f" {text}" if follows_text else text, add_special_tokens=False).input_ids
-        return ids
+        sequences = tuple(
+            Sequence(text, ids, tuple(steps[: len(ids)]), "eos" if has else "length", steps[-1] if has else None)
+            for text, ids, steps, has in zip(texts, answers, found, has_ending, strict=True)
+        )
+        return Scored(sequences, self._cost(prompt, 0, reused, started))
 
     def _within_context(self, prompt: Prompt, decoding: Decoding) -> Decoding:
         limit = self.capabilities.context_tokens
@@ -274,14 +278,11 @@ class TransformersModel:
 
     def text(self, token_ids: Many[int]) -> str:
         """Exactly as decoded."""
-        decoded: str = self.tokenizer.decode(
-            list(token_ids), skip_special_tokens=True, clean_up_tokenization_spaces=False
-        )
-        return decoded
+        return self._words.text(token_ids)
 
     def is_special(self, token_id: int) -> bool:
         """Control tokens, also those a converted tokenizer forgot to mark."""
-        return token_id in self._special
+        return self._words.is_special(token_id)
 
     def token_embeddings(self, token_ids: Many[int]) -> NDArray[np.float32]:
         """Rows of the input embedding."""
@@ -291,8 +292,7 @@ class TransformersModel:
 
     def vocabulary(self) -> list[tuple[int, str]]:
         """Ids and surfaces; a marked word beginning becomes a leading space."""
-        tokens = self.tokenizer.convert_ids_to_tokens(list(range(len(self.tokenizer))))
-        return [(i, token.replace("Ġ", " ").replace("▁", " ")) for i, token in enumerate(tokens) if token is not None]
+        return self._words.vocabulary
 
 
 def _run(growth: Growth, feeds: Many[_Feed]) -> list[tuple[int, Tensor]]:

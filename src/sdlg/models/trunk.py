@@ -81,11 +81,14 @@ class Trunk:
 
     @property
     def nbytes(self) -> int:
-        """Memory of the keys and values."""
-        tensors = [
-            tensor for layer in self.cache.layers for tensor in vars(layer).values() if isinstance(tensor, Tensor)
-        ]
-        return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
+        """Memory of the keys and values, with the room they have to grow."""
+        storages = {
+            tensor.untyped_storage().data_ptr(): tensor.untyped_storage().nbytes()
+            for layer in self.cache.layers
+            for tensor in vars(layer).values()
+            if isinstance(tensor, Tensor)
+        }
+        return sum(storages.values())
 
 
 def _layer(cache: Cache, index: int) -> RoomyLayer:
@@ -93,6 +96,13 @@ def _layer(cache: Cache, index: int) -> RoomyLayer:
         cache.layers.append(RoomyLayer())
     layer: RoomyLayer = cache.layers[index]
     return layer
+
+
+def _cut(trunk: Trunk, length: int) -> bool:
+    if length < len(trunk.ids):
+        trunk.cache.crop(length - len(trunk.ids))
+        trunk.ids = trunk.ids[:length]
+    return True
 
 
 class Chain:
@@ -164,6 +174,9 @@ class Tree:
     def adopt(self, node: int) -> bool:
         """Gather the node's columns: its path becomes the trunk."""
         index = node - self._shared
+        if index < 0:  # nothing of the path had to be run: the trunk's beginning is all there is
+            self.close()
+            return _cut(self._trunk, node + 1)
         grown = self._sees[index].nonzero()[:, 0]
         columns = torch.cat([torch.arange(self._seen_of_trunk[index]), grown + self._shared])
         for layer in self._trunk.cache.layers:
@@ -253,7 +266,9 @@ class Separate:
         """The trunk was never touched."""
 
     def adopt(self, node: int) -> bool:
-        """Take that path's cache over."""
+        """Take that path's cache over, if it is still there."""
+        if node not in self._tips:
+            return False
         self._trunk.cache, self._trunk.ids = self._tips[node].cache, self._tips[node].ids
         return True
 

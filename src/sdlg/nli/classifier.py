@@ -16,6 +16,7 @@ from torch import Tensor
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
 from ..errors import LabelNotFound, ModelNotFound
+from ..threads import pick_device
 from .base import SAME_TEXT, Array, Sensitivity, Verdict
 
 _BATCH = 32
@@ -24,7 +25,7 @@ _LABELS = ("contradiction", "neutral", "entailment")
 
 def load_classifier(source: str | Path, *, name: str, device: str | None) -> SequenceClassifier:
     """Load from a folder or the hub."""
-    where = device or ("cuda" if torch.cuda.is_available() else "cpu")
+    where = pick_device(device)
     try:
         tokenizer = AutoTokenizer.from_pretrained(source)
         model = AutoModelForSequenceClassification.from_pretrained(source, dtype=torch.float32)
@@ -119,11 +120,19 @@ class SequenceClassifier:
         offsets = self._offsets(text)
         if len(offsets) <= self._statement_tokens:
             return text, begin
+        return self._shortened(text, begin, self._statement_tokens)
+
+    def _shortened(self, text: str, begin: int, budget: int) -> tuple[str, int]:
+        """The text within a budget of tokens. A word that is cut may need more pieces than it had, so look again."""
+        offsets = self._offsets(text)
         of_answer = [span for span in offsets if span[1] > begin]
-        if len(of_answer) >= self._statement_tokens:
-            return text[begin : of_answer[self._statement_tokens - 1][1]], 0
-        cut = offsets[-self._statement_tokens][0]
-        return text[cut:], begin - cut
+        if len(of_answer) >= budget:
+            kept, start = text[begin : of_answer[budget - 1][1]], 0
+        else:
+            cut = offsets[-budget][0]
+            kept, start = text[cut:], begin - cut
+        too_long = len(self._offsets(kept)) - self._statement_tokens
+        return (kept, start) if too_long <= 0 else self._shortened(text, begin, budget - too_long)
 
     def _offsets(self, text: str) -> list[tuple[int, int]]:
         encoded = self.tokenizer(text, add_special_tokens=False, return_offsets_mapping=True, verbose=False)

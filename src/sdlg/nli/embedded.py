@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import torch
 from safetensors.torch import load_file
 from transformers import AutoTokenizer, BertConfig, BertForSequenceClassification
 
 from ..models.embedded import wheel_folder
+from ..threads import pick_device
 from .classifier import SequenceClassifier
 
 NLI_MINILM = "nli-minilm"
@@ -28,5 +28,5 @@ def load_nli_minilm(device: str | None) -> SequenceClassifier:
     weights.update(load_file(Path(__file__).with_name("nli_minilm.safetensors")))
     weights.pop("bert.embeddings.position_ids", None)
     model.load_state_dict({name: tensor.float() for name, tensor in weights.items()})
-    where = device or ("cuda" if torch.cuda.is_available() else "cpu")
+    where = pick_device(device)
     return SequenceClassifier(model.to(where), AutoTokenizer.from_pretrained(base), name=NLI_MINILM)

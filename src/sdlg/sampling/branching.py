@@ -9,14 +9,13 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field
 
-from ..errors import NotSupported
+from ..errors import BadOption, NotSupported
 from ..models.base import Continuation, LanguageModel, Watcher, finished
 from ..models.stopping import find_stop
-from ..nli.base import NliModel
 from ..options import Options
-from ..records import Cost, Prompt, Question, Sequence, Substitution
-from ..scoring import EmbeddingMap, score_answer
-from .record import Report, Sampled, check_strategies, cut_note, whole_sequence
+from ..records import Cost, Prompt, Sequence, Substitution
+from ..scoring import score_answer
+from .record import Report, Request, Sampled, check_strategies, cut_note, whole_sequence
 
 
 @dataclass(slots=True)
@@ -35,24 +34,20 @@ class _Collected:
             self.substitutions.append(substitution)
 
 
-def sample_sdlg(
-    question: Question,
-    model: LanguageModel,
-    nli: NliModel,
-    options: Options,
-    embedding_map: EmbeddingMap | None = None,
-    report: Report = lambda stage, text: None,
-) -> Sampled:
-    """The whole of Algorithm 1."""
+def sample_sdlg(request: Request) -> Sampled:
+    """The initial answer, then branches where its meaning can change (Algorithm 1)."""
+    model, nli, options, report = request.model, request.nli, request.options, request.report
     _check(model, options)
-    prompt = model.prompt(question, options.prompt, sentence_end=options.decoding.stop_at == "sentence")
+    prompt = request.prompt()
     report("answer", "")
     started = time.perf_counter()
     answer, answer_cost = initial_answer(model, prompt, options, report)
     answered = time.perf_counter()
     report("scores", answer.text)
     gradients = nli.gradients_run
-    scored = score_answer(question.text, answer, prompt.stop, model, nli, options.scoring, embedding_map)
+    scored = score_answer(
+        request.question.text, answer, prompt.stop, model, nli, options.scoring, request.embedding_map
+    )
     ranked = time.perf_counter()
     found = _Collected([answer], [None], {(answer.token_ids, answer.stop_reason)})
     branch_cost = _branch(model, prompt, answer, scored.substitutions, found, options, report)
@@ -64,7 +59,10 @@ def sample_sdlg(
 
 def _check(model: LanguageModel, options: Options) -> None:
     """Everything the method needs, before any work is done."""
-    check_strategies(model, {options.decoding.strategy, options.decoding.branch_strategy})
+    wanted = {options.decoding.strategy, options.decoding.branch_strategy}
+    if "diverse_beam" in wanted:
+        raise BadOption("diverse beam search makes many sequences, not one: use it as the method, not as a strategy")
+    check_strategies(model, wanted)
     if not model.capabilities.continues_prefixes or model.capabilities.alternatives == 0:
         raise NotSupported(
             f"SDLG needs alternatives and continuations from given tokens, which {model.name} does not offer"
@@ -104,10 +102,10 @@ def _branch(
         continuations: tuple[Continuation, ...] = ()
         if prefixes:
             decoded = model.decode(
-                prompt, prefixes, options.decoding.for_branches(), seed=options.seed + drawn + 1, watch=watch
+                prompt, prefixes, options.decoding.for_branches(), seed=(options.seed, drawn + 1), watch=watch
             )
             continuations, round_cost = decoded.continuations, decoded.cost
-            cost = cost + _without_prompt(round_cost)
+            cost = cost + round_cost.without_prompt()
         decoded_ones = iter(continuations)
         for substitution in now:
             grown = None if substitution.ends_answer else next(decoded_ones)
@@ -129,13 +127,6 @@ def _counting(title: str, report: Report) -> Watcher:
     return watch
 
 
-def _without_prompt(cost: Cost) -> Cost:
-    """The prompt was counted with the answer."""
-    return Cost(
-        generated_tokens=cost.generated_tokens, forward_tokens=cost.forward_tokens, decode_steps=cost.decode_steps
-    )
-
-
 def _branch_sequence(
     model: LanguageModel, prompt: Prompt, answer: Sequence, substitution: Substitution, grown: Continuation | None
 ) -> Sequence:
@@ -150,7 +141,7 @@ def _branch_sequence(
 
 
 def _notes(answer: Sequence, found: int, candidates: int, options: Options) -> tuple[str, ...]:
-    notes = cut_note(answer, options.decoding.max_tokens)
+    notes = cut_note(answer, options)
     if found < options.samples:
         floor = options.scoring.min_probability
         notes.append(

@@ -10,60 +10,36 @@ import time
 from dataclasses import replace
 
 from ..alignment import word_spans
-from ..models.base import LanguageModel
-from ..nli.base import NliModel
-from ..options import Options
-from ..records import Cost, Question, Word
-from ..scoring import EmbeddingMap
-from .record import Report, Sampled, check_strategies, cut_note, whole_sequence
+from ..records import Cost, Word
+from .record import Request, Sampled, check_strategies, cut_note, whole_sequence
 
 
-def sample_multinomial(
-    question: Question,
-    model: LanguageModel,
-    nli: NliModel,
-    options: Options,
-    embedding_map: EmbeddingMap | None,
-    report: Report,
-) -> Sampled:
+def sample_multinomial(request: Request) -> Sampled:
     """N independent draws (temperature, top-p)."""
-    return _sample("multinomial", question, model, options, report)
+    return _sample("multinomial", request)
 
 
-def sample_beam(
-    question: Question,
-    model: LanguageModel,
-    nli: NliModel,
-    options: Options,
-    embedding_map: EmbeddingMap | None,
-    report: Report,
-) -> Sampled:
+def sample_beam(request: Request) -> Sampled:
     """The N best hypotheses of one beam search."""
-    return _sample("beam", question, model, options, report)
+    return _sample("beam", request)
 
 
-def sample_diverse_beam(
-    question: Question,
-    model: LanguageModel,
-    nli: NliModel,
-    options: Options,
-    embedding_map: EmbeddingMap | None,
-    report: Report,
-) -> Sampled:
+def sample_diverse_beam(request: Request) -> Sampled:
     """N hypotheses from groups that avoid each other's tokens (groups, diversity penalty)."""
-    return _sample("diverse_beam", question, model, options, report)
+    return _sample("diverse_beam", request)
 
 
-def _sample(strategy: str, question: Question, model: LanguageModel, options: Options, report: Report) -> Sampled:
+def _sample(strategy: str, request: Request) -> Sampled:
+    model, options = request.model, request.options
     check_strategies(model, {strategy})
-    prompt = model.prompt(question, options.prompt, sentence_end=options.decoding.stop_at == "sentence")
-    report("branches", f"{options.samples} by {strategy}")
+    prompt = request.prompt()
+    request.report("branches", f"{options.samples} by {strategy}")
     started = time.perf_counter()
     decoding = replace(options.decoding, strategy=strategy)
     decoded = model.decode(prompt, [()] * options.samples, decoding, seed=options.seed)
     sequences = tuple(whole_sequence(model, continuation) for continuation in decoded.continuations)
     words = tuple(Word(sequences[0].text[a:b], a, b, None) for a, b in word_spans(sequences[0].text))
-    notes = cut_note(sequences[0], decoding.max_tokens)
+    notes = cut_note(sequences[0], options)
     if len(sequences) < options.samples:
         notes.append(f"{len(sequences)} of {options.samples} sequences: {strategy} search found no more")
     cost = decoded.cost + Cost(seconds={"samples": time.perf_counter() - started})

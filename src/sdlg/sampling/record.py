@@ -7,9 +7,32 @@ from dataclasses import dataclass
 
 from ..errors import NotSupported
 from ..models.base import Continuation, LanguageModel
-from ..records import Cost, Sequence, Substitution, Word
+from ..nli.base import NliModel
+from ..options import Options
+from ..records import Cost, Prompt, Question, Sequence, Substitution, Word
+from ..scoring import EmbeddingMap
 
 Report = Callable[[str, str], None]  # (stage, what is being shown)
+
+
+def _unreported(stage: str, text: str) -> None:
+    """Nobody is watching."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """All that a sampler may use."""
+
+    question: Question
+    model: LanguageModel
+    nli: NliModel
+    options: Options
+    embedding_map: EmbeddingMap | None = None
+    report: Report = _unreported
+
+    def prompt(self) -> Prompt:
+        """The question in the model's form, with all stops."""
+        return self.model.prompt(self.question, self.options.prompt, self.options.decoding.stop_rule)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +73,11 @@ def whole_sequence(
     return Sequence(text, ids, logprobs, grown.stop_reason, stop_logprob, grown.alternatives, entropies)
 
 
-def cut_note(answer: Sequence, max_tokens: int) -> list[str]:
+def cut_note(answer: Sequence, options: Options) -> list[str]:
     """An answer cut by length is never hidden."""
     if answer.stop_reason != "length":
         return []
-    return [f"the answer was cut at {max_tokens} tokens; raise --max-tokens to see all of it"]
+    tokens = len(answer.token_ids)
+    if tokens < options.decoding.max_tokens:
+        return [f"the answer was cut at {tokens} tokens, where the model's context ends; shorten the prompt"]
+    return [f"the answer was cut at {tokens} tokens; raise --max-tokens to see all of it"]

@@ -5,6 +5,7 @@ Texts and pairs are deduplicated, sorted by length and batched; identical texts 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence as Many
 from pathlib import Path
 from typing import Any
@@ -12,8 +13,10 @@ from typing import Any
 import numpy as np
 import torch
 from transformers import AutoConfig, AutoModel, AutoModelForSequenceClassification, AutoTokenizer
+from transformers.utils import cached_file
 
 from ..errors import ModelNotFound, NotSupported
+from ..threads import pick_device
 from .base import Array
 
 _BATCH = 64
@@ -22,7 +25,7 @@ _MAX_LENGTH = 512
 
 def load_encoder(source: str | Path, *, name: str, device: str | None) -> SentenceEncoder | CrossEncoder:
     """A folder or hub name; its configuration says which of the two it is."""
-    where = device or ("cuda" if torch.cuda.is_available() else "cpu")
+    where = pick_device(device)
     try:
         tokenizer = AutoTokenizer.from_pretrained(source)
         architectures = AutoConfig.from_pretrained(source).architectures or []
@@ -34,18 +37,25 @@ def load_encoder(source: str | Path, *, name: str, device: str | None) -> Senten
         raise ModelNotFound(
             f"cannot load the similarity model {name!r}: {reason} Give a hub name, a folder, or 'minilm'."
         ) from error
-    made: SentenceEncoder | CrossEncoder = (CrossEncoder if is_cross else SentenceEncoder)(
-        model.to(where), tokenizer, name=name
-    )
-    return made
+    if is_cross:
+        return CrossEncoder(model.to(where), tokenizer, name=name)
+    return SentenceEncoder(model.to(where), tokenizer, name=name, pooling=_pooling(source))
+
+
+def _pooling(source: str | Path) -> str:
+    """What a sentence-transformers model says of itself; the mean where it says nothing."""
+    file = cached_file(str(source), "1_Pooling/config.json", _raise_exceptions_for_missing_entries=False)
+    told = json.loads(Path(file).read_text(encoding="utf-8")) if file else {}
+    return "first" if told.get("pooling_mode_cls_token") else "mean"
 
 
 class SentenceEncoder:
-    """Mean-pooled token vectors of length 1, as sentence-transformers models make them."""
+    """Token vectors pooled to one of length 1, as sentence-transformers models do: their mean, or the first one."""
 
     has_embeddings = True
 
-    def __init__(self, model: Any, tokenizer: Any, *, name: str = "") -> None:
+    def __init__(self, model: Any, tokenizer: Any, *, name: str = "", pooling: str = "mean") -> None:
+        self._pooling = pooling
         self.name = name or type(model).__name__
         self._model, self._tokenizer = model.eval(), tokenizer
         self.texts_run = 0
@@ -66,7 +76,7 @@ class SentenceEncoder:
         with torch.inference_mode():
             states = self._model(**inputs).last_hidden_state  # (batch, pieces, width)
         mask = inputs["attention_mask"][..., None].float()
-        pooled = (states * mask).sum(dim=1) / mask.sum(dim=1)
+        pooled = states[:, 0] if self._pooling == "first" else (states * mask).sum(dim=1) / mask.sum(dim=1)
         rows: Array = torch.nn.functional.normalize(pooled, dim=-1).double().cpu().numpy()
         return rows
 

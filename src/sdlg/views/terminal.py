@@ -38,7 +38,7 @@ def terminal_view(result: Result) -> Group:
         ("semantic entropy ", "bold"), (f"{result.semantic_entropy:.2f} nats", "bold"), f" — {reading(result)}"
     )
     parts: list[RenderableType] = [_indented(_answer(result)), Text(), entropy, _indented(_meanings(result))]
-    if len(result.samples) > 1:
+    if any(sample.substitution for sample in result.samples):
         parts += [Text("alternatives", "bold"), _indented(_alternatives(result))]
     parts += [Text(f"note: {note}", "yellow") for note in result.notes]
     return Group(*parts, _cost(result))

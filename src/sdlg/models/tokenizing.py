@@ -1,0 +1,89 @@
+"""The text side of a transformers model: prompts, stops, surfaces. All that needs the tokenizer and not the network.
+
+In: questions and token ids. Out: prompts, texts, and which ids are what.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence as Many
+from functools import cached_property
+from typing import Any
+
+from ..errors import NotSupported
+from ..records import Prompt, Question, StopRule
+from .prompts import PLAIN_STOPS, chat_messages, plain_text
+
+_TURN_ENDS = (
+    "<|im_end|>", "<|eot_id|>", "<|end_of_turn|>", "<end_of_turn>", "<turn|>", "<|end|>", "<|endoftext|>", "</s>",
+)  # fmt: skip
+_CONTROL = re.compile(r"<\|[^|]*\|>|<(pad|unk|s|/s|mask|bos|eos)>|<[a-z]+_[a-z_]+>")
+
+
+class TextSide:
+    """A tokenizer and the ids at which its model stops."""
+
+    def __init__(self, tokenizer: Any, end_ids: Any, *, name: str) -> None:
+        self._tokenizer, self._name = tokenizer, name
+        self._end_ids = self._all_end_ids(end_ids)
+        self._special = {int(i) for i in tokenizer.all_special_ids} | {
+            int(i)
+            for i, token in tokenizer.added_tokens_decoder.items()
+            if token.special or _CONTROL.fullmatch(token.content)
+        }
+
+    def _all_end_ids(self, named: Any) -> frozenset[int]:
+        values = [self._tokenizer.eos_token_id, named]
+        found = {
+            int(i) for value in values if value is not None for i in (value if isinstance(value, list) else [value])
+        }
+        for token in _TURN_ENDS:
+            index = self._tokenizer.convert_tokens_to_ids(token)
+            if index is not None and self._tokenizer.convert_ids_to_tokens(index) == token:
+                found.add(int(index))
+        return frozenset(found)
+
+    def prompt(self, question: Question, style: str, stop: StopRule) -> Prompt:
+        """Chat if the tokenizer has a template and nothing else was asked for."""
+        has_template = bool(getattr(self._tokenizer, "chat_template", None))
+        if style == "chat" and not has_template:
+            raise NotSupported(f"{self._name} has no chat template; use the prompt style 'plain'")
+        if style == "plain" or not has_template:
+            ids = self._tokenizer(plain_text(question)).input_ids
+            return Prompt(tuple(ids), StopRule(self._end_ids, PLAIN_STOPS) | stop, "plain")
+        messages = chat_messages(question)
+        text = self._tokenizer.apply_chat_template(messages, add_generation_prompt=True, tokenize=False)
+        ids = self._tokenizer(text, add_special_tokens=False).input_ids
+        return Prompt(tuple(ids), StopRule(self._end_ids) | stop, "chat")
+
+    def answer_ids(self, prompt: Prompt, text: str) -> tuple[int, ...]:
+        """An answer's ids as it would follow the prompt: with a space after "A:", with none in a chat turn."""
+        if not text:
+            return ()
+        if prompt.style == "chat":
+            return tuple(self._tokenizer(text, add_special_tokens=False).input_ids)
+        before = self._tokenizer("A:", add_special_tokens=False).input_ids
+        whole = self._tokenizer(f"A: {text}", add_special_tokens=False).input_ids
+        return tuple(whole[len(before) :])
+
+    def ending_ids(self, stop: StopRule) -> list[int]:
+        """Ids that end an answer: the end ids, and those that spell a stop string all by themselves."""
+        strings = [i for i, surface in self.vocabulary if any(string in surface for string in stop.strings)]
+        return sorted({*stop.token_ids, *strings})
+
+    def text(self, token_ids: Many[int]) -> str:
+        """Exactly as decoded."""
+        ids = list(token_ids)
+        decoded: str = self._tokenizer.decode(ids, skip_special_tokens=True, clean_up_tokenization_spaces=False)
+        return decoded
+
+    def is_special(self, token_id: int) -> bool:
+        """Control tokens, also those a converted tokenizer forgot to mark."""
+        return token_id in self._special
+
+    @cached_property
+    def vocabulary(self) -> list[tuple[int, str]]:
+        """Ids and surfaces; a marked word beginning becomes a leading space, a marked newline a newline."""
+        tokens = self._tokenizer.convert_ids_to_tokens(list(range(len(self._tokenizer))))
+        marks = str.maketrans({"Ġ": " ", "▁": " ", "Ċ": "\n"})
+        return [(i, token.translate(marks)) for i, token in enumerate(tokens) if token is not None]
