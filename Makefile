@@ -28,6 +28,7 @@ test: check
 
 bench: $(READY)
 	$(BIN)/python bench/speed.py
+	$(BIN)/python bench/score_speed.py
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -2,7 +2,7 @@
 
 A first measurement, small and with intervals; the experiments proper are a harness of their own. The first question of
 each short story of CoQA's development split, in the paper's zero-shot format. Results go to `--out` line by line (start
-again to resume); then both equivalences and every weighting × likelihood × logarithm are compared on the same sequences.
+again to resume); then equivalences and every weighting × likelihood × logarithm are compared on the same sequences.
 Correct: the reference stands in the answer, or the answer in the reference, as whole words.
 
     python bench/presets.py --questions 80 --out runs/presets

@@ -1,8 +1,8 @@
 """Torch's threads, made to behave on shared cores. Call `calm_threads()` before torch is first imported.
 
 OpenMP threads that wait at a barrier spin by default. When another process wants their cores, every barrier then
-waits for a time slice, and two threads become many times slower than one. Told to sleep instead, they cost next to
-nothing on idle cores and degrade gracefully on busy ones: docs/experiments.md has the measurement.
+waits for a time slice, and two threads become many times slower than one. Told to sleep instead, they are up to a
+third slower on idle cores and several times faster on busy ones: docs/experiments.md has the measurement.
 """
 
 from __future__ import annotations
