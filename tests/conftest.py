@@ -147,4 +147,8 @@ def nli_minilm():
 
 
 def vectors(name: str) -> dict:
-    return json.loads((SHARED / "design" / f"{name}_vectors.json").read_text())
+    """Inputs and expected numbers, computed independently of us. They lie beside the project, not in it."""
+    file = SHARED / "design" / f"{name}_vectors.json"
+    if not file.exists():
+        pytest.skip(f"needs {file}", allow_module_level=True)
+    return json.loads(file.read_text())
