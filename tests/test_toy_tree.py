@@ -14,12 +14,14 @@ import pytest
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "bench"))
 
 import synthetic_example
-import toy_tree
+import toy_model
+import toy_study
 from conftest import vectors
 from sdlg.estimators import semantic
 from sdlg.estimators.base import Samples
 from sdlg.estimators.table import find_measure
-from toy_tree import Meaning, Tree, Way, Words, make_tree, random_tree, sample
+from toy_model import Meaning, Tree, Words, make_tree, random_tree
+from toy_study import Way, sample
 
 GREEDY = Way("sdlg")
 SAMPLED = Way("sdlg", {"branch_strategy": "multinomial"})
@@ -54,32 +56,32 @@ def test_true_entropy_is_the_closed_form():
     assert tiny_tree().semantic_entropy == pytest.approx(-sum(p * math.log(p) for p in masses), abs=1e-12)
 
 
-@pytest.mark.parametrize("way", toy_tree.WAYS.values(), ids=toy_tree.WAYS)
+@pytest.mark.parametrize("way", toy_study.WAYS.values(), ids=toy_study.WAYS)
 def test_every_sampler_gives_the_likelihoods_of_the_tree(trees, way):
     for tree in trees[:3]:
         samples = sample(tree, way, 8, seed=1)
         for text, total in zip(samples.texts, semantic.total_logprobs(samples), strict=True):
-            assert math.exp(total) == pytest.approx(tree.outputs[toy_tree.words_of(text)], rel=1e-9)
+            assert math.exp(total) == pytest.approx(tree.outputs[toy_model.words_of(text)], rel=1e-9)
 
 
 def test_beam_search_finds_the_likeliest_outputs_if_it_is_wide_enough(trees):
     tree = min(trees, key=lambda tree: len(tree.outputs))
     found = sample(tree, Way("beam"), 5, seed=0, beams=100, length_penalty=0.0)
     likeliest = sorted(tree.outputs, key=lambda words: -tree.outputs[words])[:5]
-    assert [toy_tree.words_of(text) for text in found.texts] == likeliest
+    assert [toy_model.words_of(text) for text in found.texts] == likeliest
 
 
 def test_clusters_are_the_meanings(trees):
     samples = sample(trees[0], Way("multinomial"), 20, seed=3)
-    meanings = [trees[0].meanings[toy_tree.words_of(text)] for text in samples.texts]
+    meanings = [trees[0].meanings[toy_model.words_of(text)] for text in samples.texts]
     assert len(set(zip(meanings, samples.clusters, strict=True))) == len(set(meanings)) == len(set(samples.clusters))
 
 
 def test_growing_samplers_give_the_same_first_sequences_whatever_is_asked_for(trees):
-    for way in (way for way in toy_tree.WAYS.values() if way.grows):
+    for way in (way for way in toy_study.WAYS.values() if way.grows):
         few, many = (sample(trees[1], way, count, seed=2) for count in (4, 12))
-        assert toy_tree.first(many, 4).identities == few.identities
-        assert toy_tree.first(many, 4).clusters == few.clusters
+        assert toy_study.first(many, 4).identities == few.identities
+        assert toy_study.first(many, 4).clusters == few.clusters
 
 
 # -- branch mass ------------------------------------------------------------------------------------------------
@@ -88,13 +90,13 @@ def test_growing_samplers_give_the_same_first_sequences_whatever_is_asked_for(tr
 def test_all_branches_cover_everything_but_what_comes_after_the_answers_end(trees):
     for tree in [tiny_tree(), *trees]:
         samples = sample(tree, GREEDY, 1000, seed=0, **ALL_BRANCHES)
-        expected = 1.0 - toy_tree.mass_after_end(tree)
+        expected = 1.0 - toy_model.mass_after_end(tree)
         assert find_measure("coverage")(samples) == pytest.approx(expected, abs=1e-9)
 
 
 def test_all_branches_cover_everything_if_the_answer_cannot_go_on():
     tree = tiny_tree(answer_ends=1.0)
-    assert toy_tree.mass_after_end(tree) == pytest.approx(0.0, abs=1e-12)
+    assert toy_model.mass_after_end(tree) == pytest.approx(0.0, abs=1e-12)
     samples = sample(tree, GREEDY, 1000, seed=0, **ALL_BRANCHES)
     assert find_measure("coverage")(samples) == pytest.approx(1.0, abs=1e-12)
 
@@ -105,7 +107,7 @@ def test_branch_mass_with_sampled_branches_is_unbiased_per_stratum():
     found: dict[Words, Counter[Meaning]] = {}
     for seed in range(runs):
         samples = sample(tree, SAMPLED, 1000, seed=seed, **ALL_BRANCHES)
-        answer, *branches = map(toy_tree.words_of, samples.texts)
+        answer, *branches = map(toy_model.words_of, samples.texts)
         masses = np.exp(semantic.branch_log_masses(samples)[1:])
         for words, mass in zip(branches, masses, strict=True):
             stratum = stratum_of(words, answer)
@@ -143,8 +145,8 @@ def test_informed_scores_point_to_the_places_that_matter():
     for seed in range(60):
         tree = make_tree(np.random.default_rng(seed), depth=4, branching=4, concentration=0.5)
         answer = sample(tree, GREEDY, 1, seed=0).texts[0]
-        words = toy_tree.words_of(answer)
-        nli = toy_tree.TreeNli(tree, informed=True, seed=seed)
+        words = toy_model.words_of(answer)
+        nli = toy_model.TreeNli(tree, informed=True, seed=seed)
         norms = np.linalg.norm(nli.sensitivity("?", answer).gradients("both"), axis=1)
         for place, norm in enumerate(norms / norms.mean()):
             changed = [(*words[:place], other, *words[place + 1 :]) for other in range(tree.branching)]
