@@ -25,6 +25,7 @@ COLUMNS = [
 ]
 LOADERS = {
     "similarity/encoders",
+    "models/loading",
     "models/network",
     "models/trunk",
     "models/transformers_lm",
@@ -33,7 +34,7 @@ LOADERS = {
     "nli/embedded",
 }
 ROOMS = {
-    "torch": LOADERS | {"models/choosing", "models/decoding", "models/beam_search", "threads"},
+    "torch": LOADERS | {"models/choosing", "models/decoding", "models/beam_search", "models/layouts", "threads"},
     "transformers": LOADERS,
     "rich": {"views/terminal", "views/progress", "cli/ask"},
 }  # fmt: skip

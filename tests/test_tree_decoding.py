@@ -7,8 +7,9 @@ import torch
 
 from conftest import tiny_lm, tiny_model
 from reference import decode_from_scratch, next_logprobs
+from sdlg.models.layouts import choose_layout
 from sdlg.models.network import Network
-from sdlg.models.trunk import Rows, Separate, Tree, Trunk, choose_layout
+from sdlg.models.trunk import Rows, Separate, Tree, Trunk
 from sdlg.options import Decoding
 from sdlg.records import Prompt, StopRule
 

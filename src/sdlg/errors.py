@@ -60,3 +60,8 @@ class LabelNotFound(RunError):
 
 class CacheUnavailable(RunError):
     """The cache folder cannot be written."""
+
+
+def first_line(error: BaseException) -> str:
+    """What a foreign library's error says, without its essay."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]

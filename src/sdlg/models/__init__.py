@@ -32,7 +32,7 @@ def load_model(
 def _load_named(name: str, device: str | None, dtype: str | None) -> LanguageModel:
     calm_threads()
     from . import embedded
-    from .transformers_lm import load_transformers
+    from .loading import load_transformers
 
     if not name.strip():
         raise ModelNotFound("the model's name is empty; give a hub name, a folder, a .gguf file or 'smollm2'")

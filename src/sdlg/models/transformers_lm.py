@@ -9,61 +9,30 @@ from __future__ import annotations
 
 from collections.abc import Sequence as Many
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from ..errors import BadOption, ModelNotFound, PromptTooLong
+from ..errors import PromptTooLong
 from ..options import STRATEGIES, Decoding
 from ..records import Cost, Prompt, Question, Sequence, StopRule
-from ..threads import pick_device
 from .base import NO_STOPS, Capabilities, Continuation, Decoded, Scored, Seed, Watcher
 from .beam_search import beam_search
 from .decoding import Start, decode_paths, score_paths
+from .layouts import LAYOUTS, choose_layout
 from .network import Network
 from .prefix_store import PrefixStore, common_length
 from .tokenizing import TextSide
-from .trunk import LAYOUTS, Chain, Growth, Trunk, choose_layout
+from .trunk import Chain, Growth, Trunk
 
 DEFAULT_PREFIX_BYTES = 256 * 2**20
 _BEAMS = ("beam", "diverse_beam")
 _PREFILL_CHUNK = 1024  # tokens per forward pass of a long prompt: bounds the memory of attention
 _MOST_PATHS = 64  # decoded together; more take turns, since every path's columns are seen by all
 _COMPLETE = Continuation((), (), "length", None, 0)
-
-
-def load_transformers(
-    source: str | Path, *, name: str, device: str | None, dtype: str | None, **more: Any
-) -> TransformersModel:
-    """Load from a folder or the hub. On a CPU in float32, which is faster and steadier there than bfloat16."""
-    where = pick_device(device)
-    try:
-        tokenizer = AutoTokenizer.from_pretrained(source)
-        model = AutoModelForCausalLM.from_pretrained(source, dtype=_dtype(dtype, where))
-    except (OSError, ValueError) as error:
-        raise ModelNotFound(
-            f"cannot load the language model {name!r}: {_first_line(error)} "
-            "Give a hub name, a folder, a .gguf file or 'smollm2'."
-        ) from error
-    return TransformersModel(model.to(where), tokenizer, name=name, **more)
-
-
-def _dtype(name: str | None, device: str) -> torch.dtype | str:
-    if name is not None:
-        found = getattr(torch, name, None)
-        if not isinstance(found, torch.dtype):
-            raise BadOption(f"unknown dtype {name!r}; for example float32, bfloat16, float16")
-        return found
-    return torch.float32 if device == "cpu" else "auto"
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -306,6 +275,3 @@ def _run(growth: Growth, feeds: Many[_Feed]) -> list[tuple[int, Tensor]]:
         for k, node in zip(now, grown, strict=True):
             nodes[k] = node
     return [(nodes[k], logits[k]) for k in range(len(feeds))]
-
-
-__all__ = ["Continuation", "TransformersModel", "load_transformers"]

@@ -8,13 +8,12 @@ Nodes are numbered: node k < len(trunk) is the trunk's token k, later nodes are 
     Rows       a padded batch; the columns a row must not see are masked out (gap mask)
     Separate   a cache of its own per path: works for any model, also those with a state instead of keys and values
 
-`choose_layout` tries them on the model itself and takes the first that gives the same logits as plain decoding.
+layouts.py chooses among them.
 """
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
 from collections.abc import Sequence as Many
 from typing import Protocol
 
@@ -22,7 +21,6 @@ import torch
 from torch import Tensor
 from transformers.cache_utils import Cache
 
-from ..errors import RunError
 from .network import Network, RoomyLayer
 
 
@@ -271,48 +269,3 @@ class Separate:
             return False
         self._trunk.cache, self._trunk.ids = self._tips[node].cache, self._tips[node].ids
         return True
-
-
-LAYOUTS: Mapping[str, type[Tree] | type[Rows] | type[Separate]] = {"tree": Tree, "rows": Rows, "separate": Separate}
-
-
-def choose_layout(network: Network) -> str:
-    """The first layout whose logits, on a small forked tree, are those of running each path from scratch."""
-    ids = _probe_ids(network)
-    paths = [ids, [*ids[:3], ids[4], ids[3]]]  # the trunk's own continuation, and a branch at its third token
-    wanted = torch.cat([Trunk(network, native=True).extend(path) for path in paths])
-    for name in LAYOUTS:
-        if _agrees(network, name, paths, wanted):
-            return name
-    raise RunError("this model gives different logits in every decoding layout; is it a causal language model?")
-
-
-def _probe_ids(network: Network) -> list[int]:
-    size = int(network.model.get_input_embeddings().num_embeddings)
-    return [(7919 * k + 11) % size for k in range(1, 6)]
-
-
-def _agrees(network: Network, name: str, paths: list[list[int]], wanted: Tensor) -> bool:
-    if not _suits(name, network.windows):
-        return False
-    trunk = Trunk(network, native=name == "separate")
-    try:
-        trunk.extend(paths[0][:4])
-        growth = LAYOUTS[name](trunk)
-        second, _ = growth.grow([2], [paths[1][3]])
-        _, logits = growth.grow([3, second[0]], [paths[0][4], paths[1][4]])
-    except Exception:  # any failure of a foreign model means: not this layout
-        return False
-    scale = wanted.abs().max().clamp(min=1.0)
-    return bool(torch.isfinite(logits).all() and (logits - wanted).abs().max() < 1e-3 * scale * _slack(network))
-
-
-def _suits(layout: str, windows: Mapping[str, int | None]) -> bool:
-    """What a short probe cannot see: windows are counted in columns, which gaps would shift."""
-    if layout == "tree":
-        return set(windows) <= {"full_attention", "sliding_attention"}
-    return layout == "separate" or set(windows) == {"full_attention"}
-
-
-def _slack(network: Network) -> float:
-    return 1.0 if network.model.dtype == torch.float32 else 50.0

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
-from ..errors import LabelNotFound, ModelNotFound
+from ..errors import LabelNotFound, ModelNotFound, first_line
 from ..threads import pick_device
 from .base import SAME_TEXT, Array, Sensitivity, Verdict
 
@@ -30,9 +30,8 @@ def load_classifier(source: str | Path, *, name: str, device: str | None) -> Seq
         tokenizer = AutoTokenizer.from_pretrained(source)
         model = AutoModelForSequenceClassification.from_pretrained(source, dtype=torch.float32)
     except (OSError, ValueError) as error:
-        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise ModelNotFound(
-            f"cannot load the NLI model {name!r}: {reason} Give a hub name (the paper's choice is "
+            f"cannot load the NLI model {name!r}: {first_line(error)} Give a hub name (the paper's choice is "
             "microsoft/deberta-large-mnli), a folder, or 'nli-minilm'."
         ) from error
     return SequenceClassifier(model.to(where), tokenizer, name=name)

@@ -15,7 +15,7 @@ import torch
 from transformers import AutoConfig, AutoModel, AutoModelForSequenceClassification, AutoTokenizer
 from transformers.utils import cached_file
 
-from ..errors import ModelNotFound, NotSupported
+from ..errors import ModelNotFound, NotSupported, first_line
 from ..threads import pick_device
 from .base import Array
 
@@ -33,9 +33,8 @@ def load_encoder(source: str | Path, *, name: str, device: str | None) -> Senten
         kind = AutoModelForSequenceClassification if is_cross else AutoModel
         model = kind.from_pretrained(source, dtype=torch.float32)
     except (OSError, ValueError) as error:
-        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise ModelNotFound(
-            f"cannot load the similarity model {name!r}: {reason} Give a hub name, a folder, or 'minilm'."
+            f"cannot load the similarity model {name!r}: {first_line(error)} Give a hub name, a folder, or 'minilm'."
         ) from error
     if is_cross:
         return CrossEncoder(model.to(where), tokenizer, name=name)
