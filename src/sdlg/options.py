@@ -1,7 +1,7 @@
 """Every option, its default, its range and its help, once. The command line's flags derive from these fields.
 
 `PRESETS["paper"]` is the published procedure with the choices of the authors' public code; `PRESETS["default"]`
-is what we recommend. They differ only where docs/results/ holds a measurement.
+is what we recommend. docs/results/presets.md lists every difference and its basis.
 """
 
 from __future__ import annotations
