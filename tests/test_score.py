@@ -80,11 +80,28 @@ def test_the_vectors_through_the_command(tmp_path, case):
 
 
 def test_the_sdlg_vectors_through_the_command(tmp_path):
-    _, (row,) = scored(tmp_path, [vector_row("sdlg")], *ARITHMETIC, "--measures", "SE*_SDLG,SE_MS,coverage")
-    out = V["sdlg"]["output"]["sdlg"]
-    assert row["measures"]["SE*_SDLG"]["value"] == pytest.approx(out["ln"]["SE_norm_outside"], abs=1e-9)
-    assert row["measures"]["coverage"]["value"] == pytest.approx(out["branch"]["coverage"], abs=1e-9)
+    _, (row,) = scored(tmp_path, [vector_row("sdlg")], *ARITHMETIC)
+    out, found = V["sdlg"]["output"]["sdlg"], {name: m["value"] for name, m in row["measures"].items()}
+    wanted = {
+        "coverage": out["branch"]["coverage"],
+        "semantic_entropy_branch_mass": out["branch"]["SE_proper"],
+        "semantic_entropy_branch_mass_unnormalised_log": out["branch"]["SE_norm_outside"],
+        "semantic_entropy_importance_only": out["SE_eq8"],
+        "semantic_entropy_importance_only_unnormalised_log": out["SE_eq8_norm_outside"],
+    }
+    for short, long in (("ln", "length_normalised"), ("tot", "total")):
+        wanted[f"semantic_entropy_importance_{long}"] = out[short]["SE_proper"]
+        wanted[f"semantic_entropy_importance_l1_{long}_unnormalised_log"] = out[short]["SE_norm_outside"]
+    assert {name: found[name] for name in wanted} == pytest.approx(wanted, abs=1e-9)
     assert row["clusters"] == [0, 1, 0, 2, 1]
+
+
+def test_aliases_are_reported_under_the_name_that_was_asked_for(tmp_path):
+    _, (row,) = scored(tmp_path, [vector_row("sdlg")], *ARITHMETIC, "--measures", "SE*_SDLG,SE_MS")
+    assert list(row["measures"]) == ["SE*_SDLG", "SE_MS"]
+    assert row["measures"]["SE*_SDLG"]["value"] == pytest.approx(
+        V["sdlg"]["output"]["sdlg"]["ln"]["SE_norm_outside"], abs=1e-9
+    )
 
 
 def test_bad_rows_are_told_with_file_and_line_and_the_others_are_scored(tmp_path, capsys):
