@@ -119,6 +119,7 @@ def test_bad_rows_are_told_with_file_and_line_and_the_others_are_scored(tmp_path
         "[1]",
         {"answers": [{"text": "a"}]},
         '{"question": "q", "answers": [{"text": "a\\ud800"}]}',
+        '{"question": "q\\ud800", "answers": [{"text": "a"}]}',
         '{"question": "q", "answers": [{"text": "a", "logprobs": [-1' + "0" * 400 + "]}]}",
         {"question": "q", "answers": [{"text": "a", "logprobs": [-1], "entropies": [1, 2]}]},
         {"question": "q", "answers": [{"text": "a", "logprobs": [-1], "stop_logprob": "x"}]},

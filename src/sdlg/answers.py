@@ -53,7 +53,7 @@ def parse_row(line: str) -> tuple[Question, Samples]:
     text, context = row.get("question"), row.get("context")
     if not isinstance(text, str) or not isinstance(context, (str, type(None))):
         raise BadQuestion('the row has no "question", or it or its "context" is not a text')
-    if not is_unicode(line):
+    if not is_unicode(f"{text}{context}"):
         raise BadQuestion("the row holds half a surrogate pair, which is no character")
     answers = row.get("answers", row.get("samples"))
     if not isinstance(answers, list) or not answers:

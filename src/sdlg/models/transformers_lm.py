@@ -114,7 +114,7 @@ class TransformersModel:
             some = unfinished[first : first + most]
             continuations, held = self._grow(prompt, some, decoding, seed, first, alternatives_above, watch)
             grown += continuations
-            reused = min(reused, held) if first == 0 else reused
+            reused = held if first == 0 else reused  # what the first round has run is there for the others
         left = iter(grown)
         whole = [next(left, None) if len(p) < decoding.max_tokens else _COMPLETE for p in prefixes]
         return Decoded(
