@@ -18,7 +18,11 @@ StopReason = Literal["eos", "stop_string", "length"]
 
 def is_unicode(text: str) -> bool:
     """Whether a text is all characters: half a surrogate pair is none, and no tokenizer takes it."""
-    return not any("\ud800" <= character <= "\udfff" for character in text)
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +56,9 @@ class Prompt:
     token_ids: tuple[int, ...]
     stop: StopRule
     style: str = "chat"  # or "plain", where the answer follows "A:" on the same line
+    boundaries: tuple[
+        int, ...
+    ] = ()  # token counts at which another prompt may part from it: after context, after shots
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +155,18 @@ class Estimate:
     unit: str
     higher_is_less_certain: bool
     options: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerRisk:
+    """How likely an answer like this is wrong, as a calibration found it. None where the measure is undefined."""
+
+    probability: float | None
+    sentence: str  # the same in words
+    basis: str  # what it was measured on
+    measure: str
+    value: float | None  # of the measure
+    keep: bool | None  # whether such answers may be kept for the calibration's error rate; None: not known
 
 
 @dataclass(frozen=True, slots=True)

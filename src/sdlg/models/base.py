@@ -31,6 +31,7 @@ class Capabilities:
     embeddings: bool = False  # has `token_embeddings`
     scores_texts: bool = False  # has `score`
     context_tokens: int | None = None  # prompt and answer together; None: not known
+    parameters: int | None = None  # None: not known
 
 
 @dataclass(frozen=True, slots=True)

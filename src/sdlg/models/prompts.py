@@ -12,16 +12,20 @@ PLAIN_STOPS = ("\n", " Q:")
 
 
 def chat_messages(question: Question) -> list[dict[str, str]]:
-    """Shots become earlier turns; the context stands before the question."""
+    """Shots and earlier turns become turns; the context stands before the first of them."""
     messages = []
     for asked, answered in question.shots:
         messages += [{"role": "user", "content": asked}, {"role": "assistant", "content": answered}]
-    asked = f"{question.context}\n\n{question.text}" if question.context else question.text
-    return [*messages, {"role": "user", "content": asked}]
+    messages.append({"role": "user", "content": question.text})
+    if question.context:
+        messages[0]["content"] = f"{question.context}\n\n{messages[0]['content']}"
+    return messages
 
 
 def plain_text(question: Question) -> str:
-    """The paper's formats: a story and its turns, or a header and shots; then the question."""
-    shots = " ".join(f"Q: {asked} A: {answered}" for asked, answered in question.shots)
-    parts = [question.context or HEADER, shots, f"Q: {question.text} A:"]
-    return " ".join(part for part in parts if part)
+    """The paper's formats: a story and its turns, each with a full stop, or a header and shots; then the question."""
+    turns = [
+        f"Q: {asked} A: {answered.rstrip('.')}." if question.context else f"Q: {asked} A: {answered}"
+        for asked, answered in question.shots
+    ]
+    return " ".join([question.context or HEADER, *turns, f"Q: {question.text} A:"])

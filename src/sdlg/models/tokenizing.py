@@ -12,6 +12,7 @@ from typing import Any
 
 from ..errors import NotSupported
 from ..records import Prompt, Question, StopRule
+from .prefix_store import common_length
 from .prompts import PLAIN_STOPS, chat_messages, plain_text
 
 _TURN_ENDS = (
@@ -49,12 +50,25 @@ class TextSide:
         if style == "chat" and not has_template:
             raise NotSupported(f"{self._name} has no chat template; use the prompt style 'plain'")
         if style == "plain" or not has_template:
-            ids = self._tokenizer(plain_text(question)).input_ids
-            return Prompt(tuple(ids), StopRule(self._end_ids, PLAIN_STOPS) | stop, "plain")
+            own_stops = StopRule(self._end_ids, PLAIN_STOPS)
+            return self._encoded(question, plain_text(question), own_stops | stop, "plain")
         messages = chat_messages(question)
         text = self._tokenizer.apply_chat_template(messages, add_generation_prompt=True, tokenize=False)
-        ids = self._tokenizer(text, add_special_tokens=False).input_ids
-        return Prompt(tuple(ids), StopRule(self._end_ids) | stop, "chat")
+        return self._encoded(question, text, StopRule(self._end_ids) | stop, "chat")
+
+    def _encoded(self, question: Question, text: str, stop: StopRule, style: str) -> Prompt:
+        """The prompt's ids, and where prompts with the same context or the same shots would part from it."""
+
+        def encode(part: str) -> list[int]:
+            ids: list[int] = self._tokenizer(part, add_special_tokens=style == "plain").input_ids
+            return ids
+
+        ids = encode(text)
+        ends = [text.rfind(question.text)]
+        if question.context:
+            ends.append(text.find(question.context) + len(question.context))
+        counts = {common_length(encode(text[:end]), ids) for end in ends if end > 0}
+        return Prompt(tuple(ids), stop, style, tuple(sorted(count for count in counts if 0 < count < len(ids))))
 
     def answer_ids(self, prompt: Prompt, text: str) -> tuple[int, ...]:
         """An answer's ids as it would follow the prompt: with a space after "A:", with none in a chat turn."""

@@ -58,6 +58,7 @@ class TransformersModel:
         self.model, self.tokenizer = model.eval(), tokenizer
         self._name = name or getattr(model.config, "_name_or_path", "") or type(model).__name__
         self._network = Network(model)
+        self._parameters = sum(weight.numel() for weight in model.parameters())  # tied weights once
         self.layout = layout or choose_layout(self._network)
         self._store = PrefixStore(lambda: Trunk(self._network, native=self.layout == "separate"), prefix_bytes)
         end_ids = getattr(model.generation_config, "eos_token_id", None)
@@ -74,8 +75,9 @@ class TransformersModel:
         config = self.model.config.get_text_config()
         context = getattr(config, "max_position_embeddings", None)
         return Capabilities(
-            frozenset(STRATEGIES), True, None, embeddings=True, scores_texts=True, context_tokens=context
-        )
+            frozenset(STRATEGIES), True, None, embeddings=True, scores_texts=True, context_tokens=context,
+            parameters=self._parameters,
+        )  # fmt: skip
 
     def prompt(self, question: Question, style: str, stop: StopRule = NO_STOPS) -> Prompt:
         """Chat if the tokenizer has a template and nothing else was asked for."""
@@ -157,20 +159,27 @@ class TransformersModel:
         self._store.keep(trunk)
         return continuations, reused
 
-    def _trunk(self, prompt: Prompt, *, at_tip: bool) -> tuple[Trunk, Tensor | None, int]:
-        """A trunk that holds the prompt, the logits after it if they were computed, and how much was there already.
+    def _trunk(self, prompt: Prompt, *, at_tip: bool) -> tuple[Trunk, Tensor, int]:
+        """A trunk that holds the prompt, the logits after it, and how much was there already.
 
-        `at_tip`: the trunk ends with the prompt. Where it went on, its last prompt token is run once more.
+        `at_tip`: the trunk ends with the prompt.
         """
-        ids = prompt.token_ids
-        trunk = self._store.take(ids)
-        reused = min(len(trunk.ids), len(ids))
-        tip = self._prefill(trunk, ids[reused:])
-        if at_tip and tip is None:
-            trunk = trunk.fork(len(ids) - 1)
-            tip = trunk.extend(ids[-1:])
-            reused -= 1
-        return trunk, tip, reused
+        trunk, size = self._store.take(prompt), len(prompt.token_ids)
+        reused = min(len(trunk.ids), size)
+        if at_tip and len(trunk.ids) > size:
+            trunk = self._at_tip(trunk, size)
+            reused = len(trunk.ids)
+        if trunk.tip is None:
+            trunk.tip, trunk.prompt = self._prefill(trunk, prompt), prompt
+        return trunk, trunk.tip, reused
+
+    def _at_tip(self, trunk: Trunk, size: int) -> Trunk:
+        """The same prompt without the answer."""
+        if not trunk.can_be_cut(size):
+            return Trunk(self._network, native=trunk.native)
+        cut = trunk.fork(size)
+        cut.tip, cut.prompt = trunk.tip, trunk.prompt
+        return cut
 
     def _search(
         self,
@@ -218,19 +227,21 @@ class TransformersModel:
         return replace(decoding, max_tokens=min(decoding.max_tokens, room))
 
     @staticmethod
-    def _prefill(trunk: Trunk, ids: Many[int]) -> Tensor | None:
-        tip = None
-        for first in range(0, len(ids), _PREFILL_CHUNK):
-            tip = trunk.extend(ids[first : first + _PREFILL_CHUNK])
+    def _prefill(trunk: Trunk, prompt: Prompt) -> Tensor:
+        """Run the rest of a prompt, piece by piece."""
+        ids, first = prompt.token_ids, len(trunk.ids)
+        for end in (*prompt.boundaries, len(ids)):
+            while first < end:
+                some = ids[first : min(first + _PREFILL_CHUNK, end)]
+                tip = trunk.extend(some)
+                first += len(some)
         return tip
 
     def _starts(
-        self, growth: Growth, trunk: Trunk, prompt: Many[int], prefixes: Many[tuple[int, ...]], tip: Tensor | None
+        self, growth: Growth, trunk: Trunk, prompt: Many[int], prefixes: Many[tuple[int, ...]], tip: Tensor
     ) -> list[Start]:
         """Run what is missing of each different prefix, so that all are ready to go on."""
-        ready: dict[tuple[int, ...], tuple[int, Tensor]] = {}
-        if tip is not None:
-            ready[()] = (len(prompt) - 1, tip[0])
+        ready: dict[tuple[int, ...], tuple[int, Tensor]] = {(): (len(prompt) - 1, tip[0])}
         missing = [prefix for prefix in dict.fromkeys(prefixes) if prefix not in ready]
         feeds = [self._feed(trunk, prompt, prefix) for prefix in missing]
         ready.update(zip(missing, _run(growth, feeds), strict=True))
@@ -238,10 +249,9 @@ class TransformersModel:
 
     @staticmethod
     def _feed(trunk: Trunk, prompt: Many[int], prefix: tuple[int, ...]) -> _Feed:
-        wanted = (*prompt[-1:], *prefix)  # the last prompt token is there to be run again if nothing else is
-        held = common_length(trunk.ids[len(prompt) - 1 :], wanted)
-        held = min(held, len(wanted) - 1)
-        return _Feed(len(prompt) - 2 + held, wanted[held:])
+        held = common_length(trunk.ids[len(prompt) :], prefix)
+        held = min(held, len(prefix) - 1)  # the last token is run for its logits
+        return _Feed(len(prompt) - 1 + held, prefix[held:])
 
     # -- text and embeddings ------------------------------------------------------------------------------------
 

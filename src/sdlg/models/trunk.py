@@ -21,6 +21,7 @@ import torch
 from torch import Tensor
 from transformers.cache_utils import Cache
 
+from ..records import Prompt, StopRule
 from .network import Network, RoomyLayer
 
 
@@ -37,12 +38,17 @@ class Growth(Protocol):
         """Make the path to this node the trunk, if that is possible without running the model."""
 
 
+NO_PROMPT = Prompt((), StopRule())
+
+
 class Trunk:
-    """Tokens that were run one after another."""
+    """Tokens that were run one after another: a prompt, and perhaps an answer to it."""
 
     def __init__(self, network: Network, *, native: bool) -> None:
         self.network, self.native = network, native
         self.ids: list[int] = []
+        self.prompt = NO_PROMPT  # the prompt it holds, once all of it was run
+        self.tip: Tensor | None = None  # the logits after the prompt, (1, V)
         self.cache: Cache = network.new_cache(native=native)
 
     def extend(self, tokens: Many[int]) -> Tensor:
@@ -66,7 +72,7 @@ class Trunk:
                     layer.keys[..., :length, :].clone(), layer.values[..., :length, :].clone()
                 )
             other.ids = self.ids[:length]
-        elif self._cut_is_exact(length):
+        elif self.can_be_cut(length):
             other.cache, other.ids = copy.deepcopy(self.cache), self.ids[:length]
             if length < len(self.ids):
                 other.cache.crop(length - len(self.ids))
@@ -74,8 +80,11 @@ class Trunk:
             other.extend(self.ids[:length])
         return other
 
-    def _cut_is_exact(self, length: int) -> bool:
-        return length == len(self.ids) or (self.cache.is_croppable and not any(self.cache.is_sliding))
+    def can_be_cut(self, length: int) -> bool:
+        """Whether its first `length` tokens can be had without running them again. A state has no past."""
+        if not self.native or length == len(self.ids):
+            return True
+        return bool(self.cache.is_croppable) and not any(self.cache.is_sliding)
 
     @property
     def nbytes(self) -> int:
