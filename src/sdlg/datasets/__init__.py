@@ -1,0 +1,94 @@
+"""Questions with references: the paper's three data sets, and any JSONL file.
+
+Adding a data set is one small file with a `DataSource`, and its name in the table below.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from collections import Counter
+from collections.abc import Iterator
+from collections.abc import Sequence as Many
+from pathlib import Path
+from typing import Any
+
+from ..errors import BadOption, RunError, UnknownName, first_line
+from .base import DataSet, DataSource, Item, Row, json_rows
+from .coqa import COQA
+from .jsonl import read_items
+from .triviaqa import TRIVIAQA
+from .truthfulqa import TRUTHFULQA
+
+__all__ = ["SOURCES", "DataSet", "DataSource", "Item", "choose_items", "load_data"]
+
+SOURCES = {source.name: source for source in (TRUTHFULQA, COQA, TRIVIAQA)}
+_FILE_ENDINGS = (".jsonl", ".json", ".ndjson")
+
+
+def load_data(name: str, folder: Path | None = None) -> DataSet:
+    """A data set by name, or a JSONL file. Named ones come from the folder (or SDLG_DATA) if given, else the hub."""
+    if name in SOURCES:
+        source = SOURCES[name]
+        return _checked(DataSet(name, tuple(source.items(_rows(source, folder)))))
+    if not name.endswith(_FILE_ENDINGS) and not Path(name).is_file():
+        raise UnknownName(f"unknown data {name!r}; choose from: {', '.join(sorted(SOURCES))}, or name a JSONL file")
+    return _checked(DataSet(Path(name).name, tuple(read_items(_lines(Path(name))))))
+
+
+def choose_items(data: DataSet, limit: int | None, seed: int) -> tuple[Item, ...]:
+    """All items, or `limit` of them drawn by the seed. A larger limit adds to a smaller one."""
+    if limit is None or limit >= len(data.items):
+        return data.items
+    drawn = list(data.items)
+    random.Random(seed).shuffle(drawn)
+    return tuple(drawn[:limit])
+
+
+def _rows(source: DataSource, folder: Path | None) -> Many[Row]:
+    folder = folder or (Path(os.environ["SDLG_DATA"]) if os.environ.get("SDLG_DATA") else None)
+    if folder is None:
+        return _hub_rows(source)
+    path = folder / source.file
+    rows = []
+    for number, row in json_rows(_lines(path)):
+        if isinstance(row, str):
+            raise RunError(f"{path}, line {number}: {row}")
+        rows.append(row)
+    return rows
+
+
+def _lines(path: Path) -> Iterator[str]:
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadOption(f"cannot read the data {path}: {error}") from error
+    return iter(text.split("\n"))  # not splitlines(): JSON may hold U+2028
+
+
+def _hub_rows(source: DataSource) -> Many[Row]:
+    try:
+        import datasets
+    except ImportError as error:
+        raise RunError(
+            f"loading {source.name} from the hub needs the datasets package: pip install 'sdlg[datasets]'; "
+            f"or name a folder that holds {source.file} with --data-dir"
+        ) from error
+    repository, configuration, split = source.hub
+    try:
+        found: Any = datasets.load_dataset(repository, configuration, split=split)
+    except Exception as error:  # whatever the hub, the network or the disk may raise
+        raise RunError(
+            f"cannot load {source.name} ({repository}) from the hub: {first_line(error)}; "
+            f"or name a folder that holds {source.file} with --data-dir"
+        ) from error
+    return list(found)
+
+
+def _checked(data: DataSet) -> DataSet:
+    if not data.items:
+        raise BadOption(f"there is no question in {data.name}")
+    double = [name for name, count in Counter(item.id for item in data.items).items() if count > 1]
+    if double:
+        raise BadOption(f"{len(double)} ids of {data.name} are there more than once, for example {double[0]!r}")
+    return data

@@ -1,0 +1,102 @@
+"""What every data set is made of: questions with their references, in the order of the file.
+
+In: rows of a file or of the hub. Out: `Item`s. A row that cannot be used is an item with a fault, so that it is counted
+and its reason is told.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Sequence as Many
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from ..errors import BadQuestion
+from ..records import Question, is_unicode
+
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """A question and what answers to it are compared with."""
+
+    id: str
+    question: Question
+    references: tuple[str, ...]  # true answers
+    false_references: tuple[str, ...] = ()
+    stock_references: tuple[str, ...] = ()  # true of any question alike: answers are judged with and without them
+    fault: str = ""  # why the row cannot be used
+
+
+@dataclass(frozen=True, slots=True)
+class DataSource:
+    """A known data set: where it is, and how its rows become items. Rows come as in the file or as on the hub."""
+
+    name: str
+    file: str  # its local name
+    hub: tuple[str, str | None, str]  # repository, configuration, split
+    items: Callable[[Many[Row]], Iterator[Item]]
+
+
+@dataclass(frozen=True, slots=True)
+class DataSet:
+    """Items that may be evaluated: shots are not among them."""
+
+    name: str
+    items: tuple[Item, ...]
+
+    @property
+    def sha256(self) -> str:
+        """Of all that matters: equal for equal questions, shots and references, wherever they came from."""
+        lines = (json.dumps(asdict(item), ensure_ascii=True, sort_keys=True) for item in self.items)
+        return hashlib.sha256("\n".join(lines).encode()).hexdigest()
+
+
+def checked_item(
+    id: str,
+    question: str,
+    references: Iterable[str],
+    *,
+    context: str | None = None,
+    shots: tuple[tuple[str, str], ...] = (),
+    false_references: Iterable[str] = (),
+    stock_references: tuple[str, ...] = (),
+) -> Item:
+    """An item, with a fault if nothing can be asked or no answer could be right."""
+    true, false = _distinct(references), _distinct(false_references)
+    fault = ""
+    if not question.strip():
+        fault = "the question is empty"
+    elif not is_unicode("".join((question, context or "", *true, *false, *(t for shot in shots for t in shot)))):
+        fault = "the row holds half a surrogate pair, which is no character"
+    elif not true and not stock_references:
+        fault = "there is no reference answer"
+    return Item(id, Question(question.strip(), context, shots), true, false, stock_references, fault)
+
+
+def _distinct(texts: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(text.strip() for text in texts if text.strip()))
+
+
+def json_rows(lines: Iterable[str]) -> Iterator[tuple[int, Row | str]]:
+    """Line number and row; a text is what is wrong with the line."""
+    for number, line in enumerate(lines, start=1):
+        if not line.strip():
+            continue
+        try:
+            row = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            yield number, f"not valid JSON: {error}"
+            continue
+        yield number, row if isinstance(row, dict) else "the line is not a JSON object"
+
+
+def text_of(row: Row, name: str) -> str:
+    """A field that must be a text."""
+    value = row.get(name)
+    if not isinstance(value, str):
+        raise BadQuestion(f'the row has no text "{name}"')
+    return value
