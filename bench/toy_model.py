@@ -209,6 +209,7 @@ class TreeNli:
     def __init__(self, tree: Tree, *, informed: bool, seed: int) -> None:
         self.name = "toy-nli"
         self.pairs_run = self.gradients_run = 0
+        self.parameters: int | None = None
         self._tree, self._informed = tree, informed
         self._random = np.random.default_rng([seed, 1])
         self._vectors: Array = np.random.default_rng(seed).standard_normal((tree.branching, WIDTH))

@@ -38,6 +38,7 @@ class FakeNli:
         self.name = name
         self.pairs_run = 0
         self.gradients_run = 0
+        self.parameters = None
         self._judge = judged if callable(judged) else _by_meaning(judged or {})
 
     def judge(self, question: str, pairs: Sequence[tuple[str, str]]) -> list[Verdict]:

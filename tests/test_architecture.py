@@ -18,8 +18,10 @@ COLUMNS = [
     {"scoring", "clustering", "estimators"},
     {"sampling", "evidence", "answers"},
     {"measuring"},
-    {"results"},
+    {"results", "risk"},
     {"pipeline", "batch"},
+    {"datasets", "correctness"},
+    {"evaluation"},
     {"views"},
     {"cli"},
 ]
@@ -32,11 +34,19 @@ LOADERS = {
     "models/embedded",
     "nli/classifier",
     "nli/embedded",
+    "correctness/bleurt",
 }
 ROOMS = {
     "torch": LOADERS | {"models/choosing", "models/decoding", "models/beam_search", "models/layouts", "threads"},
     "transformers": LOADERS,
-    "rich": {"views/terminal", "views/progress", "cli/ask"},
+    "rich": {"views/terminal", "views/progress", "views/evaluation", "cli/ask"},
+    "rouge_score": {"correctness/rouge"},
+    "sklearn": {"evaluation/calibration"},
+    "matplotlib": {"evaluation/calibration_figure", "evaluation/report/figures"},
+    "jinja2": {"evaluation/report/page"},
+    "pyarrow": {"evaluation/export"},
+    "datasets": {"datasets/__init__"},
+    "ray": {"evaluation/ray_engine"},
 }  # fmt: skip
 LATE = {"results": {"views"}}  # a result shows itself in a notebook: imported when it does
 
@@ -49,9 +59,10 @@ def modules():
 
 def imports(tree):
     """(package, level) of every import but those for type checkers."""
-    for node in ast.walk(tree):
+    for node in ast.walk(tree):  # a walk of its own: it has the children before it gives the node
         if isinstance(node, ast.If) and getattr(node.test, "id", "") == "TYPE_CHECKING":
             node.body = []
+    for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom):
             yield (node.module or ""), node.level, [alias.name for alias in node.names]
         elif isinstance(node, ast.Import):

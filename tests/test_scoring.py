@@ -104,7 +104,7 @@ def scripted(script=SCRIPT, **scoring):
     from sdlg.sampling.branching import initial_answer
 
     options = Options(scoring=Scoring(**scoring))
-    answer, _ = initial_answer(model, prompt, options, lambda stage, text: None)
+    answer = initial_answer(model, prompt, options, lambda stage, text: None).sequence
     places = find_places(model, answer, options.scoring)
     return model, answer, find_candidates(model, answer, places, prompt.stop, options.scoring)
 
@@ -196,7 +196,7 @@ def test_real_tokenizers_that_differ_are_the_normal_case(smollm2, nli_minilm):
 
     question = "What is the capital of France?"
     prompt = smollm2.prompt(Question(question), "auto")
-    answer, _ = initial_answer(smollm2, prompt, Options(), lambda stage, text: None)
+    answer = initial_answer(smollm2, prompt, Options(), lambda stage, text: None).sequence
     scored = score_answer(question, answer, prompt.stop, smollm2, nli_minilm, Scoring())
     assert [w.text for w in scored.words] == answer.text.split()
     heaviest = max(scored.words, key=lambda word: word.attribution)

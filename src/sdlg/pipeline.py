@@ -26,6 +26,7 @@ from .nli import NliModel, load_nli
 from .options import options_from, pick
 from .records import Cluster, Cost, Estimate, Question, Sample, is_unicode
 from .results import Result
+from .risk import Risk
 from .sampling import SAMPLERS, Request, Sampled
 from .similarity import MINILM, SimilarityModel, load_similarity
 
@@ -33,6 +34,7 @@ DEFAULT_MODEL, DEFAULT_NLI = "smollm2", "nli-minilm"
 
 ModelSource = str | Path | LanguageModel | Many[Any]
 NliSource = str | Path | NliModel | Many[Any]
+Calibration = str | Path | Risk | None  # a file of `sdlg calibrate`
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,13 +67,16 @@ class Pipeline:
         measures: Many[str] = (),
         similarity_model: str | SimilarityModel = MINILM,
         other_models: Many[ModelSource] = (),
+        calibration: Calibration = None,
         watch: Watch = _ignore,
         **options: object,
     ) -> None:
         self.method, self.preset = method.replace("-", "_"), preset
         self.options = options_from(preset, options)  # wrong options are told before models are loaded
         self._sampler = pick("method", SAMPLERS, self.method)
-        self._measures = chosen_measures(measures) if measures else {}
+        self._risk = calibration if isinstance(calibration, Risk | None) else Risk.load(calibration)
+        asked_for = [*measures, *([self._risk.origin.measure_name] if self._risk else [])]
+        self._measures = chosen_measures(asked_for) if asked_for else {}
         self._watch = watch
         watch(Progress("load", f"language model {model if isinstance(model, str) else ''}"))
         self.model = load_model(model, device=device, dtype=dtype)
@@ -87,7 +92,14 @@ class Pipeline:
             self.options.prompt,
             self.options.clustering,
         )
+        self._warnings = self._checked_calibration()
         self._embedding_map = self._fit_map() if self.options.scoring.embeddings == "mapped" else None
+
+    def _checked_calibration(self) -> tuple[str, ...]:
+        """What differs from what the calibration was made with; an error where it says nothing of these answers."""
+        if self._risk is None:
+            return ()
+        return tuple(self._risk.check_setup(self.model.name, self.nli.name, self.method, self.options))
 
     def _fit_map(self) -> Any:
         from .scoring.mapping import fit_embedding_map
@@ -128,7 +140,7 @@ class Pipeline:
         measured = measure(drawn, question, self._measures, self._sources)
         estimates |= {name: found for name, found in measured.measures.items() if isinstance(found, Estimate)}
         reasons = [f"{name}: {found}" for name, found in measured.measures.items() if isinstance(found, str)]
-        return Result(
+        result = Result(
             question=question,
             model=self.model.name,
             nli=self.nli.name,
@@ -142,8 +154,9 @@ class Pipeline:
             coverage=coverage(drawn),
             evidence=evidence_of(measured.samples) if self._measures else {},
             cost=cost + measured.cost + Cost(seconds={"estimates": time.perf_counter() - started - _spent(measured)}),
-            notes=(*sampled.notes, *reasons),
+            notes=(*sampled.notes, *reasons, *self._warnings),
         )
+        return result if self._risk is None else replace(result, risk=self._risk.of(result))
 
 
 def _spent(measured: Measured) -> float:
@@ -180,6 +193,7 @@ def ask(
     measures: Many[str] = (),
     similarity_model: str | SimilarityModel = MINILM,
     other_models: Many[ModelSource] = (),
+    calibration: Calibration = None,
     **options: Any,
 ) -> Result:
     """Ask one question: `sdlg.ask("Who wrote Hamlet?")`. Models named as before stay loaded between calls.
@@ -193,6 +207,7 @@ def ask(
         model, nli = _loaded(model, nli, device, dtype)
     pipeline = Pipeline(
         model, nli, method=method, preset=preset, device=device, dtype=dtype, measures=measures,
-        similarity_model=similarity_model, other_models=other_models, samples=samples, seed=seed, **options,
+        similarity_model=similarity_model, other_models=other_models, calibration=calibration, samples=samples,
+        seed=seed, **options,
     )  # fmt: skip
     return pipeline.ask(asked)

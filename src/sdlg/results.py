@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from .options import Options
-from .records import COUNTED, Cluster, Cost, Estimate, Question, Sample, Sequence, Substitution, Word
+from .records import COUNTED, AnswerRisk, Cluster, Cost, Estimate, Question, Sample, Sequence, Substitution, Word
 
 FORMAT = "sdlg.result/1"
 
@@ -34,6 +34,7 @@ class Result:
     cost: Cost
     notes: tuple[str, ...] = ()
     evidence: Mapping[str, Any] = field(default_factory=dict)  # what the measures that were asked for were made from
+    risk: AnswerRisk | None = None  # None: no calibration was given
 
     @property
     def answer(self) -> Sequence:
@@ -67,6 +68,7 @@ class Result:
             "samples": [_sample_dict(sample) for sample in self.samples],
             "clusters": [{"id": c.id, "probability": c.probability, "members": list(c.members)} for c in self.clusters],
             "estimates": {name: _estimate_dict(estimate) for name, estimate in self.estimates.items()},
+            "risk": None if self.risk is None else asdict(self.risk),
             "coverage": self.coverage,
             "evidence": dict(self.evidence),
             "cost": {**{name: getattr(self.cost, name) for name in COUNTED}, "seconds": dict(self.cost.seconds)},
@@ -75,7 +77,7 @@ class Result:
 
     def _answer_dict(self) -> dict[str, Any]:
         words = [{"text": w.text, "start": w.start, "end": w.end, "attribution": w.attribution} for w in self.words]
-        return {**_sequence_dict(self.answer), "tokens": list(self.tokens), "words": words}
+        return {**sequence_dict(self.answer), "tokens": list(self.tokens), "words": words}
 
     def to_json(self, indent: int | None = None) -> str:
         """One line by default. Characters stay themselves."""
@@ -87,7 +89,8 @@ class Result:
             f"  {cluster.probability:6.1%}  {self.samples[cluster.members[0]].text!r} ×{len(cluster.members)}"
             for cluster in self.clusters
         )
-        return "\n".join([repr(self.answer.text), headline, *meanings])
+        risk = [f"  {self.risk.sentence}"] if self.risk else []
+        return "\n".join([repr(self.answer.text), headline, *risk, *meanings])
 
     def _repr_html_(self) -> str:
         from .views.notebook import notebook_view
@@ -95,7 +98,8 @@ class Result:
         return notebook_view(self)
 
 
-def _sequence_dict(sequence: Sequence) -> dict[str, Any]:
+def sequence_dict(sequence: Sequence) -> dict[str, Any]:
+    """A sequence in the JSON form."""
     return {
         "text": sequence.text,
         "token_ids": list(sequence.token_ids),
@@ -108,7 +112,7 @@ def _sequence_dict(sequence: Sequence) -> dict[str, Any]:
 
 def _sample_dict(sample: Sample) -> dict[str, Any]:
     return {
-        **_sequence_dict(sample.sequence),
+        **sequence_dict(sample.sequence),
         "tokens": list(sample.tokens),
         "cluster": sample.cluster,
         "weight": sample.weight,

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import argparse
 import sys
-from dataclasses import asdict, fields
+from dataclasses import asdict
 from io import TextIOWrapper
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import BadOption, BadQuestion, SdlgError
-from ..options import GROUPS, PRESETS, Options, option_groups, options_from
+from ..options import options_from
 from .files import names_in, open_output, quiet_transformers, read_text, write_line
+from .flags import add_models, add_options, named_options
 
 if TYPE_CHECKING:
     from ..batch import Asked
@@ -42,60 +43,18 @@ def add_ask(commands: Any) -> None:
     ask.add_argument("--json", action="store_true", help="print the result as one line of JSON")
     ask.add_argument("--no-color", action="store_true", help="no colours (also: NO_COLOR, or a pipe)")
     ask.add_argument("--debug", action="store_true", help="show tracebacks")
-    models = ask.add_argument_group("models")
-    models.add_argument(
-        "--model", default="smollm2", help="hub name, folder, .gguf file (default: the embedded smollm2)"
-    )
-    models.add_argument("--nli", default="nli-minilm", help="hub name or folder (default: the embedded nli-minilm)")
-    models.add_argument("--device", help="cpu, cuda, cuda:1, mps (default: the best there is)")
-    models.add_argument("--dtype", help="float32, bfloat16, … (default: float32 on a CPU, else the model's own)")
+    models = add_models(ask)
     models.add_argument("--method", default="sdlg", help="sdlg, multinomial, beam, diverse_beam (default: sdlg)")
     models.add_argument(
         "--measures", default="", metavar="NAMES", help="further measures, with commas (sdlg list measures)"
     )
-    models.add_argument(
-        "--similarity-model", default="minilm", help="sentence encoder or cross-encoder, for measures like SAR"
-    )
+    models.add_argument("--calibration", metavar="FILE", help="of sdlg calibrate: says how many such answers are wrong")
     models.add_argument("--other-models", default="", metavar="NAMES", help="for aleatoric and epistemic parts")
-    models.add_argument("--preset", default="default", help=f"where options start: {', '.join(PRESETS)}")
-    _add_options(ask.add_argument_group("sampling"), Options)
-    for name, kind in GROUPS.items():
-        _add_options(ask.add_argument_group(name), kind)
-
-
-def _add_options(group: Any, kind: type) -> None:
-    for option in fields(kind):
-        if option.name in GROUPS:
-            continue
-        if isinstance(option.default, tuple):
-            _add_repeated(group, option.name, option.metadata["help"])
-            continue
-        sort = type(option.default)
-        text = f"{option.metadata['help']} ({_defaults(option.name)})"
-        choices = option.metadata.get("choices")
-        shown = "{" + ",".join(choices) + "}" if choices else {int: "N", float: "X"}[sort]
-        group.add_argument(f"--{option.name.replace('_', '-')}", type=sort, metavar=shown, help=text.replace("%", "%%"))
-
-
-def _add_repeated(group: Any, name: str, text: str) -> None:
-    sort: type = int if name.endswith("ids") else str
-    flag = f"--{name.replace('_', '-')}"
-    group.add_argument(flag, type=sort, nargs="+", action="extend", metavar="X", help=f"{text} (default: none)")
-
-
-def _defaults(name: str) -> str:
-    """An option's default, per preset where they differ."""
-    group = option_groups()[name]
-    values = {preset: getattr(getattr(o, group) if group else o, name) for preset, o in PRESETS.items()}
-    shown = {preset: f"{value:.3g}" if isinstance(value, float) else str(value) for preset, value in values.items()}
-    if len(set(shown.values())) == 1:
-        return f"default: {shown['default']}"
-    return "; ".join(f"{preset}: {value}" for preset, value in shown.items())
+    add_options(ask)
 
 
 def _ask(parsed: argparse.Namespace) -> int:
-    named = {name: getattr(parsed, name) for name in option_groups() if getattr(parsed, name) is not None}
-    changes = {name: tuple(value) if isinstance(value, list) else value for name, value in named.items()}
+    changes = named_options(parsed)
     options_from(parsed.preset, changes)  # a wrong option is told before anything is loaded
     context = _context(parsed.context)
     if parsed.question is not None and not parsed.question.strip():
@@ -120,7 +79,8 @@ def _pipeline(parsed: argparse.Namespace, changes: dict[str, object], watch: Any
     return Pipeline(
         parsed.model, parsed.nli, method=parsed.method, preset=parsed.preset,
         device=parsed.device, dtype=parsed.dtype, watch=watch, similarity_model=parsed.similarity_model,
-        measures=names_in(parsed.measures), other_models=names_in(parsed.other_models), **changes,
+        measures=names_in(parsed.measures), other_models=names_in(parsed.other_models),
+        calibration=parsed.calibration, **changes,
     )  # fmt: skip
 
 

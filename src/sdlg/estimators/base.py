@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass, fields
-from typing import TypeVar
+from dataclasses import dataclass, fields, replace
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,7 +54,7 @@ class Samples:
         sizes = {name: len(getattr(self, name)) for name in _PER_ANSWER if getattr(self, name) is not None}
         if len(set(sizes.values())) != 1 or 0 in sizes.values():
             raise ValueError(f"answers must be of one number of at least 1, but there are {sizes}")
-        for name in ("similarity", "entailment", "contradiction"):
+        for name in sorted(_PAIRWISE):
             matrix = getattr(self, name)
             if matrix is not None and matrix.shape != (len(self), len(self)):
                 raise ValueError(f"{name} must be {len(self)} × {len(self)}, not {matrix.shape}")
@@ -78,12 +78,22 @@ class Samples:
     def __len__(self) -> int:
         return next(len(getattr(self, name)) for name in _PER_ANSWER if getattr(self, name) is not None)
 
+    def first(self, count: int) -> Samples:
+        """The first answers alone. What the model was asked about all of them together is then unknown."""
+        kept: dict[str, Any] = {name: getattr(self, name)[:count] for name in _PER_ANSWER if name in self.known}
+        for name in _PAIRWISE & self.known:
+            kept[name] = kept[name][:, :count]
+        if self.other_logprobs is not None:
+            kept["other_logprobs"] = tuple(row[:count] for row in self.other_logprobs)
+        return replace(self, **kept, assessment=None if count < len(self) else self.assessment)
+
     @property
     def known(self) -> frozenset[str]:
         """Names of the fields that are there."""
         return frozenset(field.name for field in fields(self) if getattr(self, field.name) is not None)
 
 
+_PAIRWISE = frozenset({"similarity", "entailment", "contradiction"})
 _PER_ANSWER = (
     "logprobs",
     "identities",

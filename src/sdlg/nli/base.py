@@ -58,6 +58,7 @@ class NliModel(Protocol):
 
     pairs_run: int
     gradients_run: int
+    parameters: int | None  # None: not known
 
     @property
     def name(self) -> str:

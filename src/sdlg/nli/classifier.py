@@ -68,6 +68,7 @@ class SequenceClassifier:
         self._statement_tokens = (self._max_length() - tokenizer.num_special_tokens_to_add(pair=True)) // 2
         self.pairs_run = 0
         self.gradients_run = 0
+        self.parameters: int | None = sum(weight.numel() for weight in model.parameters())
 
     @property
     def name(self) -> str:

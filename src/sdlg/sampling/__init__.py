@@ -2,11 +2,11 @@
 
 from collections.abc import Callable, Mapping
 
-from .branching import sample_sdlg
+from .branching import initial_answer, sample_sdlg
 from .direct import sample_beam, sample_diverse_beam, sample_multinomial
-from .record import Request, Sampled
+from .record import Answered, Request, Sampled
 
-__all__ = ["SAMPLERS", "Request", "Sampled", "Sampler"]
+__all__ = ["SAMPLERS", "Answered", "Request", "Sampled", "Sampler", "initial_answer"]
 
 Sampler = Callable[[Request], Sampled]
 

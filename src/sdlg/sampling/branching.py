@@ -15,7 +15,7 @@ from ..models.stopping import find_stop
 from ..options import Options
 from ..records import Cost, Prompt, Sequence, Substitution
 from ..scoring import score_answer
-from .record import Report, Request, Sampled, check_strategies, cut_note, whole_sequence
+from .record import Answered, Report, Request, Sampled, check_strategies, cut_note, whole_sequence
 
 
 @dataclass(slots=True)
@@ -40,10 +40,10 @@ def sample_sdlg(request: Request) -> Sampled:
     _check(model, options)
     prompt = request.prompt()
     report("answer", "")
-    started = time.perf_counter()
-    answer, answer_cost = initial_answer(model, prompt, options, report)
-    answered = time.perf_counter()
+    answered = request.answer or initial_answer(model, prompt, options, report)
+    answer = answered.sequence
     report("scores", answer.text)
+    begun = time.perf_counter()
     gradients = nli.gradients_run
     scored = score_answer(
         request.question.text, answer, prompt.stop, model, nli, options.scoring, request.embedding_map
@@ -51,8 +51,8 @@ def sample_sdlg(request: Request) -> Sampled:
     ranked = time.perf_counter()
     found = _Collected([answer], [None], {(answer.token_ids, answer.stop_reason)})
     branch_cost = _branch(model, prompt, answer, scored.substitutions, found, options, report)
-    seconds = {"answer": answered - started, "scores": ranked - answered, "branches": time.perf_counter() - ranked}
-    cost = answer_cost + branch_cost + Cost(nli_gradients=nli.gradients_run - gradients, seconds=seconds)
+    seconds = {"scores": ranked - begun, "branches": time.perf_counter() - ranked}
+    cost = answered.cost + branch_cost + Cost(nli_gradients=nli.gradients_run - gradients, seconds=seconds)
     notes = _notes(answer, len(found.sequences), len(scored.substitutions), options)
     return Sampled(tuple(found.sequences), tuple(found.substitutions), scored.words, cost, notes)
 
@@ -69,8 +69,9 @@ def _check(model: LanguageModel, options: Options) -> None:
         )
 
 
-def initial_answer(model: LanguageModel, prompt: Prompt, options: Options, report: Report) -> tuple[Sequence, Cost]:
+def initial_answer(model: LanguageModel, prompt: Prompt, options: Options, report: Report) -> Answered:
     """The answer that everything starts from, with the alternatives of every step."""
+    started = time.perf_counter()
     ids: list[int] = []
 
     def watch(_: int, token: int) -> None:
@@ -81,7 +82,8 @@ def initial_answer(model: LanguageModel, prompt: Prompt, options: Options, repor
         prompt, [()], options.decoding, seed=options.seed,
         alternatives_above=options.scoring.min_probability, watch=watch,
     )  # fmt: skip
-    return whole_sequence(model, decoded.continuations[0]), decoded.cost
+    cost = decoded.cost + Cost(seconds={"answer": time.perf_counter() - started})
+    return Answered(whole_sequence(model, decoded.continuations[0]), cost)
 
 
 def _branch(

@@ -20,6 +20,14 @@ def _unreported(stage: str, text: str) -> None:
 
 
 @dataclass(frozen=True, slots=True)
+class Answered:
+    """An initial answer, with the alternatives of every step, and what it cost."""
+
+    sequence: Sequence
+    cost: Cost
+
+
+@dataclass(frozen=True, slots=True)
 class Request:
     """All that a sampler may use."""
 
@@ -29,6 +37,7 @@ class Request:
     options: Options
     embedding_map: EmbeddingMap | None = None
     report: Report = _unreported
+    answer: Answered | None = None  # the initial answer, where it is known already
 
     def prompt(self) -> Prompt:
         """The question in the model's form, with all stops."""

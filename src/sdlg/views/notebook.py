@@ -11,10 +11,11 @@ from .reading import cluster_colours, reading, word_shades
 def notebook_view(result: Result) -> str:
     """The shaded answer, the clusters with mass bars, the reading."""
     rows = "".join(_cluster_row(result, number) for number in range(len(result.clusters)))
+    risk = f"<div><b>{escape(result.risk.sentence)}</b>, {escape(result.risk.basis)}</div>" if result.risk else ""
     notes = "".join(f"<div style='opacity:.7'>{escape(note)}</div>" for note in result.notes)
     return (
         f"<div style='font-family:sans-serif;line-height:1.6'><div>{_shaded_answer(result)}</div>"
-        f"<div><b>semantic entropy {result.semantic_entropy:.2f} nats</b> — {escape(reading(result))}</div>"
+        f"<div><b>semantic entropy {result.semantic_entropy:.2f} nats</b> — {escape(reading(result))}</div>{risk}"
         f"<table style='border:0'>{rows}</table>{notes}</div>"
     )
 

@@ -37,11 +37,19 @@ def terminal_view(result: Result) -> Group:
     entropy = Text.assemble(
         ("semantic entropy ", "bold"), (f"{result.semantic_entropy:.2f} nats", "bold"), f" — {reading(result)}"
     )
-    parts: list[RenderableType] = [_indented(_answer(result)), Text(), entropy, _indented(_meanings(result))]
+    parts: list[RenderableType] = [_indented(_answer(result)), Text(), entropy, *_risk(result)]
+    parts.append(_indented(_meanings(result)))
     if any(sample.substitution for sample in result.samples):
         parts += [Text("alternatives", "bold"), _indented(_alternatives(result))]
     parts += [Text(f"note: {note}", "yellow") for note in result.notes]
     return Group(*parts, _cost(result))
+
+
+def _risk(result: Result) -> list[RenderableType]:
+    if result.risk is None:
+        return []
+    probability = "" if result.risk.probability is None else f"risk {result.risk.probability:.2f} — "
+    return [Text.assemble((f"{probability}{result.risk.sentence}", "bold"), f", {result.risk.basis}")]
 
 
 def _indented(part: RenderableType) -> Padding:

@@ -1,0 +1,69 @@
+"""Flags that several commands share: the models, and one flag for every field of the options."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import fields
+from typing import Any
+
+from ..options import GROUPS, PRESETS, Options, option_groups
+
+
+def add_models(command: argparse.ArgumentParser) -> Any:
+    """Which models, and where they run. Returns the group, for more of the kind."""
+    models = command.add_argument_group("models")
+    models.add_argument(
+        "--model", default="smollm2", help="hub name, folder, .gguf file (default: the embedded smollm2)"
+    )
+    models.add_argument("--nli", default="nli-minilm", help="hub name or folder (default: the embedded nli-minilm)")
+    models.add_argument("--device", help="cpu, cuda, cuda:1, mps (default: the best there is)")
+    models.add_argument("--dtype", help="float32, bfloat16, … (default: float32 on a CPU, else the model's own)")
+    models.add_argument(
+        "--similarity-model", default="minilm", help="sentence encoder or cross-encoder, for measures like SAR"
+    )
+    return models
+
+
+def add_options(command: argparse.ArgumentParser) -> None:
+    """The preset, and a flag for every option."""
+    sampling = command.add_argument_group("sampling")
+    sampling.add_argument("--preset", default="default", help=f"where options start: {', '.join(PRESETS)}")
+    _add_fields(sampling, Options)
+    for name, kind in GROUPS.items():
+        _add_fields(command.add_argument_group(name), kind)
+
+
+def named_options(parsed: argparse.Namespace) -> dict[str, object]:
+    """The options that were named on the command line."""
+    named = {name: getattr(parsed, name) for name in option_groups() if getattr(parsed, name) is not None}
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in named.items()}
+
+
+def _add_fields(group: Any, kind: type) -> None:
+    for option in fields(kind):
+        if option.name in GROUPS:
+            continue
+        if isinstance(option.default, tuple):
+            _add_repeated(group, option.name, option.metadata["help"])
+            continue
+        sort = type(option.default)
+        text = f"{option.metadata['help']} ({_defaults(option.name)})"
+        choices = option.metadata.get("choices")
+        shown = "{" + ",".join(choices) + "}" if choices else {int: "N", float: "X"}[sort]
+        group.add_argument(f"--{option.name.replace('_', '-')}", type=sort, metavar=shown, help=text.replace("%", "%%"))
+
+
+def _add_repeated(group: Any, name: str, text: str) -> None:
+    sort: type = int if name.endswith("ids") else str
+    flag = f"--{name.replace('_', '-')}"
+    group.add_argument(flag, type=sort, nargs="+", action="extend", metavar="X", help=f"{text} (default: none)")
+
+
+def _defaults(name: str) -> str:
+    """An option's default, per preset where they differ."""
+    group = option_groups()[name]
+    values = {preset: getattr(getattr(o, group) if group else o, name) for preset, o in PRESETS.items()}
+    shown = {preset: f"{value:.3g}" if isinstance(value, float) else str(value) for preset, value in values.items()}
+    if len(set(shown.values())) == 1:
+        return f"default: {shown['default']}"
+    return "; ".join(f"{preset}: {value}" for preset, value in shown.items())

@@ -1,0 +1,1 @@
+"""Experiments: questions are answered, clustered, measured and judged; then read as tables, figures and risks."""

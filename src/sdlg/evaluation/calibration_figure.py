@@ -1,0 +1,58 @@
+"""The reliability plot: told risk against the share of answers that were wrong. The room of matplotlib.
+
+In: out-of-fold bins. Out: a figure, or its bytes as SVG, PNG or PDF. The same bins give the same bytes.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence as Many
+from pathlib import Path
+from typing import Any
+
+from ..errors import BadOption, RunError
+from .reliability import Bin
+
+try:
+    from matplotlib import rc_context
+    from matplotlib.figure import Figure
+except ImportError as error:
+    raise RunError("the reliability plot needs matplotlib: pip install 'sdlg[eval]'") from error
+
+_STYLE: dict[Any, Any] = {"svg.hashsalt": "sdlg", "svg.fonttype": "none", "text.parse_math": False, "font.size": 9}
+_UNDATED: dict[str, dict[str, Any]] = {"svg": {"Date": None}, "pdf": {"CreationDate": None}, "png": {}}
+
+
+def reliability_figure(bins: Many[Bin], title: str = "") -> Figure:
+    """A point per bin with its 95 % interval; its area is the number of answers. The diagonal is perfect."""
+    figure = Figure(figsize=(4.2, 4.2), layout="constrained")
+    axes = figure.add_subplot()
+    axes.plot([0, 1], [0, 1], color="0.6", linewidth=0.8, zorder=0)
+    told, seen = [one.risk for one in bins], [one.share for one in bins]
+    below = [one.share - one.share_low for one in bins]
+    above = [one.share_high - one.share for one in bins]
+    axes.errorbar(told, seen, yerr=[below, above], fmt="none", ecolor="#0072b2", elinewidth=1.0, capsize=2)
+    most = max(one.n for one in bins)
+    axes.scatter(told, seen, s=[12 + 36 * one.n / most for one in bins], color="#0072b2")
+    n = sum(one.n for one in bins)
+    axes.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02), aspect="equal")
+    axes.set_title(title, fontsize=8)
+    axes.set(xlabel="risk told, out of fold", ylabel=f"share of wrong answers ({n} answers, {len(bins)} bins)")
+    axes.spines[["top", "right"]].set_visible(False)
+    return figure
+
+
+def plot_format(path: Path) -> str:
+    """The format that a file's name asks for."""
+    suffix = path.suffix.lower().removeprefix(".")
+    if suffix not in _UNDATED:
+        raise BadOption(f"cannot draw {path}: its name must end in {', '.join(f'.{name}' for name in _UNDATED)}")
+    return suffix
+
+
+def reliability_bytes(bins: Many[Bin], title: str, file_format: str) -> bytes:
+    """The figure as a file."""
+    drawn = io.BytesIO()
+    with rc_context(_STYLE):
+        reliability_figure(bins, title).savefig(drawn, format=file_format, dpi=150, metadata=_UNDATED[file_format])
+    return drawn.getvalue()

@@ -1,0 +1,205 @@
+"""What a run is: data, models, methods, measures. Written into the run's folder, and compared when it is resumed.
+
+In: what the user named. Out: a `Plan` whose names have all been checked, before anything is loaded.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any
+
+from ..batch import flat_options
+from ..correctness import METRICS
+from ..errors import BadOption
+from ..estimators.base import Measure
+from ..estimators.table import all_measures, find_measure
+from ..options import GROUPS, Clustering, Options, option_groups, options_from, pick
+from ..sampling import SAMPLERS
+
+DEFAULT_METHODS = ("sdlg", "multinomial:temperature=0.5", "diverse_beam:diversity_penalty=0.5")
+DEFAULT_METRICS = ("rouge_l", "rouge_1", "exact_match")
+_FIXED = ("data", "model", "nli", "preset", "methods", "similarity_model", "limit", "dtype")
+_SHORT = {"penalty": "diversity_penalty"}
+# All methods of a run are about the same initial answer, from as many samples.
+_OF_THE_RUN = {"samples", "seed", "prompt", "strategy", "stop_at", "max_tokens", "stop_strings", "stop_ids"}
+# What the stores of a run hold, or what a sentence encoder adds. The rest asks a language model again: by name only.
+_AT_HAND = {
+    "logprobs", "identities", "clusters", "branchings", "texts", "tokens", "token_entropies", "relevance",
+    "similarity", "entailment", "contradiction", "embeddings",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """A sampler with its options, under the name that the run knows it by."""
+
+    name: str
+    sampler: str
+    options: Options
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Everything that shapes the rows of a run. The first group cannot change once the run has begun."""
+
+    data: str
+    model: str
+    nli: str
+    preset: str
+    options: Options  # with samples and seed
+    methods: tuple[str, ...]
+    similarity_model: str
+    limit: int | None = None
+    dtype: str | None = None
+    # What may be added to later.
+    measures: tuple[str, ...] = ()
+    metrics: tuple[str, ...] = DEFAULT_METRICS
+    clusterings: tuple[str, ...] = ()  # besides that of the options, as equivalence+linkage
+    bleurt: str | None = None  # a checkpoint
+
+    def to_dict(self) -> dict[str, Any]:
+        """For run.json."""
+        named: dict[str, Any] = {f.name: getattr(self, f.name) for f in fields(self)}
+        named = {name: list(value) if isinstance(value, tuple) else value for name, value in named.items()}
+        return {**named, "options": flat_options(asdict(self.options))}
+
+    def fixed(self) -> dict[str, Any]:
+        """What must be the same when the run is resumed, by the name of its option."""
+        named = self.to_dict()
+        return {**{name: named[name] for name in _FIXED}, **named["options"]}
+
+    @property
+    def all_methods(self) -> tuple[Method, ...]:
+        """The methods with their options."""
+        return tuple(parse_method(name, self.options) for name in self.methods)
+
+    @property
+    def all_measures(self) -> Mapping[str, Measure]:
+        """By their own names."""
+        return {measure.name: measure for measure in map(find_measure, self.measures)}
+
+    def measures_of(self, method: str) -> Mapping[str, Measure]:
+        """What is measured of a method's samples. Those of relevance (SAR) are about independent draws, and dear."""
+        independent = method.split(":")[0] == "multinomial"
+        return {
+            n: measure for n, measure in self.all_measures.items() if independent or "relevance" not in measure.needs
+        }
+
+    @property
+    def all_clusterings(self) -> dict[str, Clustering]:
+        """Suffix of a measure's name → clustering; the run's own has none."""
+        return {"": self.options.clustering, **{f" @ {name}": parse_clustering(name) for name in self.clusterings}}
+
+
+def make_plan(
+    data: str,
+    *,
+    model: str,
+    nli: str,
+    preset: str,
+    changes: Mapping[str, object],
+    methods: tuple[str, ...] = DEFAULT_METHODS,
+    measures: tuple[str, ...] = (),
+    clusterings: tuple[str, ...] = (),
+    **others: Any,
+) -> Plan:
+    """A plan, or the first thing that is wrong with it. No measures named: all that need no further language model."""
+    options = options_from(preset, changes)
+    names = tuple(parse_method(name, options).name for name in methods)
+    if not names:
+        raise BadOption("name at least one method, for example --methods sdlg")
+    if double := [name for name in names if names.count(name) > 1]:
+        raise BadOption(f"the method {double[0]} is named twice")
+    chosen = tuple(find_measure(name).name for name in measures) or default_measures()
+    for name in clusterings:
+        parse_clustering(name)
+    return Plan(
+        data=data, model=model, nli=nli, preset=preset, options=options, methods=names, measures=chosen,
+        clusterings=tuple(name for name in clusterings if parse_clustering(name) != options.clustering), **others,
+    )  # fmt: skip
+
+
+def plan_from(described: Mapping[str, Any]) -> Plan:
+    """The plan of a run that has begun."""
+    named = {f.name: described[f.name] for f in fields(Plan) if f.name not in ("options", "preset")}
+    named = {name: tuple(value) if isinstance(value, list) else value for name, value in named.items()}
+    changes = {name: tuple(v) if isinstance(v, list) else v for name, v in described["options"].items()}
+    return Plan(preset=described["preset"], options=options_from(described["preset"], changes), **named)
+
+
+def default_measures() -> tuple[str, ...]:
+    """Every measure that the stores and a sentence encoder can give."""
+    return tuple(name for name, measure in all_measures().items() if measure.needs <= _AT_HAND)
+
+
+def parse_method(text: str, base: Options) -> Method:
+    """`diverse-beam:penalty=0.5`: a sampler, then options by name, with colons between them."""
+    name, *settings = [part.strip() for part in text.split(":")]
+    sampler = name.replace("-", "_")
+    pick("method", SAMPLERS, sampler)
+    changes = dict(_setting(text, setting) for setting in settings)
+    canonical = ":".join([sampler, *(f"{option}={value}" for option, value in sorted(changes.items()))])
+    return Method(canonical, sampler, base.updated(**changes))
+
+
+def _setting(method: str, text: str) -> tuple[str, Any]:
+    name, equals, value = text.partition("=")
+    option = _SHORT.get(name.strip(), name.strip()).replace("-", "_")
+    if not equals:
+        raise BadOption(f"{text!r} in the method {method!r} is no option; write name=value")
+    if option in _OF_THE_RUN:
+        raise BadOption(
+            f"{option} cannot differ between methods: all methods of a run are about the same answer; "
+            f"use --{option.replace('_', '-')} {value}, or make another run"
+        )
+    group = pick("option", option_groups(), option)
+    default: Any = next(f.default for f in fields(GROUPS[group] if group else Options) if f.name == option)
+    try:
+        return option, type(default)(value)
+    except ValueError:
+        raise BadOption(f"{option} in the method {method!r} must be a number, not {value!r}") from None
+
+
+def parse_clustering(text: str) -> Clustering:
+    """`strict+components`: an equivalence and a linkage."""
+    equivalence, plus, linkage = text.partition("+")
+    if not plus:
+        raise BadOption(f"{text!r} is no clustering; write equivalence+linkage, for example strict+components")
+    return Clustering(equivalence.strip(), linkage.strip())
+
+
+def seeded(method: Method, run_seed: int, item_id: str) -> Method:
+    """The method for one question. Its random numbers depend on nothing but the run's seed and the question's id."""
+    digest = hashlib.sha256(f"{run_seed} {item_id}".encode()).digest()
+    return replace(method, options=method.options.updated(seed=int.from_bytes(digest[:6])))
+
+
+def with_additions(
+    plan: Plan,
+    begun: Plan | None,
+    *,
+    measures: tuple[str, ...] = (),
+    metrics: tuple[str, ...] = (),
+    clusterings: tuple[str, ...] = (),
+) -> Plan:
+    """A plan with what its run has measured before and what is asked for now, each once."""
+    before = begun or plan
+    if before.bleurt and plan.bleurt and before.bleurt != plan.bleurt:
+        raise BadOption(f"the run was judged with --bleurt {before.bleurt}, not {plan.bleurt}; use the same")
+    for name in clusterings:
+        parse_clustering(name)
+    named = tuple(find_measure(name).name for name in measures)
+    every = tuple(dict.fromkeys((*before.metrics, *plan.metrics, *metrics)))
+    for name in every:
+        pick("metric", METRICS, name)
+    if "bleurt" in every and not (plan.bleurt or before.bleurt):
+        raise BadOption("the metric bleurt needs a checkpoint: --bleurt CHECKPOINT, a hub name or a folder")
+    return replace(
+        plan,
+        measures=tuple(dict.fromkeys((*before.measures, *plan.measures, *named))),
+        metrics=every,
+        clusterings=tuple(dict.fromkeys((*before.clusterings, *plan.clusterings, *clusterings))),
+        bleurt=plan.bleurt or before.bleurt,
+    )

@@ -1,0 +1,169 @@
+"""The calibration of a run: which of its methods and measures, and what the file says it was made with.
+
+In: a run's results and a `Choice`. Out: a `Risk`, ready to be saved, and the `Calibration` that it is from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .. import __version__
+from ..batch import flat_options
+from ..errors import BadOption
+from ..estimators.table import find_measure
+from ..options import Estimation, Options, pick
+from ..risk import Origin, Risk
+from .choice import Choice
+from .plan import Method, parse_clustering, parse_method, plan_from
+from .resampling import Array
+from .results import RunResults, stored_name
+
+if TYPE_CHECKING:
+    from .calibration import Calibration
+
+
+@dataclass(frozen=True, slots=True)
+class CalibratedRun:
+    """What is saved, and what it is from."""
+
+    risk: Risk
+    calibration: Calibration
+
+
+def calibrate_run(run: RunResults, choice: Choice) -> CalibratedRun:
+    """Find what was chosen in the run, and calibrate it."""
+    from .calibration import calibrate
+
+    origin = describe(run, choice)
+    values = run.values(origin.method, origin.measure, origin.samples)
+    direction = origin.higher_is_less_certain
+    found = calibrate(values, _verdicts(run, origin), higher_is_less_certain=direction, choice=choice)
+    risk = Risk(
+        map=found.map,
+        smallest=found.smallest,
+        n=found.n,
+        n_wrong=found.n_wrong,
+        origin=origin,
+        keep=found.keep,
+        out_of_fold=_out_of_fold(found, choice),
+        created=datetime.now(UTC).isoformat(timespec="seconds"),
+        notes=(*found.notes, *_left_out(run, origin, found)),
+        versions={"sdlg": __version__, "run": dict(run.config.get("versions", {}))},
+    )
+    return CalibratedRun(risk, found)
+
+
+def _verdicts(run: RunResults, origin: Origin) -> Array:
+    """1 wrong, 0 right, NaN not judged."""
+    judged = ~np.isnan(run.correctness(origin.metric))
+    verdicts: Array = np.where(judged, run.wrong(origin.metric, origin.threshold), np.nan)
+    return verdicts
+
+
+def _out_of_fold(found: Calibration, choice: Choice) -> dict[str, Any]:
+    figure = found.auroc
+    return {
+        "folds": choice.folds,
+        "seed": choice.seed,
+        **found.reliability.to_dict(),
+        "brier_of_maps": dict(found.brier_of_maps),
+        "auroc": {"value": figure.value, "low": figure.low, "high": figure.high},
+    }
+
+
+def _left_out(run: RunResults, origin: Origin, found: Calibration) -> list[str]:
+    notes = []
+    if found.dropped:
+        reasons = run.reasons(origin.method, origin.measure).most_common(1)
+        why = f"; most often: {reasons[0][0]}" if reasons else ""
+        notes.append(f"{found.dropped} answers without a value of {origin.measure} or a verdict were left out{why}")
+    if run.skipped:
+        notes.append(f"skipped in the run, and no part of this: {len(run.skipped)} of its questions")
+    return notes
+
+
+# -- what was chosen ----------------------------------------------------------------------------------------------
+
+
+def describe(run: RunResults, choice: Choice) -> Origin:
+    """What a calibration is made with, or an error that lists what the run has."""
+    if not run.ids:
+        raise BadOption(f"no question of {run.folder} has passed all stages yet; finish the run with sdlg eval")
+    method = _method(run, choice.method)
+    measure = _measure(run, method, choice.measure)
+    name, _, clustering = measure.partition(" @ ")
+    known = find_measure(name)
+    return Origin(
+        model=run.model,
+        nli=run.nli,
+        method=method.name,
+        preset=run.preset,
+        measure=measure,
+        higher_is_less_certain=known.higher_is_less_certain,
+        samples=_samples(run, choice.samples),
+        metric=pick("metric of this run", dict.fromkeys(run.metrics, choice.metric), choice.metric),
+        threshold=choice.threshold,
+        data=dict(run.config["data"]),
+        options=flat_options(asdict(_clustered(method.options, clustering))),
+    )
+
+
+def _samples(run: RunResults, asked: int | None) -> int:
+    if asked is not None and not 1 <= asked <= run.samples:
+        raise BadOption(f"samples must be from 1 to {run.samples}, the number in the run, not {asked}")
+    return run.samples if asked is None else asked
+
+
+def _clustered(options: Options, clustering: str) -> Options:
+    """The options with the clustering of the measure, where it has one of its own."""
+    return options.updated(**asdict(parse_clustering(clustering))) if clustering else options
+
+
+def _method(run: RunResults, asked: str | None) -> Method:
+    """By its whole name, or by its sampler where there is only one of it."""
+    plan = plan_from(run.config["plan"])
+    wanted = "sdlg" if asked is None else parse_method(asked, plan.options).name
+    found = [name for name in run.methods if name == wanted] or list(run.methods_of(wanted))
+    if not found and asked is None:
+        found = list(run.methods)
+    if len(found) != 1:
+        pick("method of this run", dict.fromkeys(run.methods), wanted)
+    return parse_method(found[0], plan.options)
+
+
+def _measure(run: RunResults, method: Method, asked: str | None) -> str:
+    """By any of its names."""
+    wanted = headline_measure(method) if asked is None else stored_name(asked)
+    pick(f"measure of {method.name} in this run", dict.fromkeys(run.measures(method.name)), wanted)
+    return wanted
+
+
+def headline_measure(method: Method) -> str:
+    """The measure that is, but for a constant, a result's semantic entropy under the method's options.
+
+    Only SDLG's branches have weights; a whole sequence's share of all probability is its likelihood.
+    """
+    options = method.options.estimation
+    raw = options.logarithm == "unnormalised"
+    masses = _MASSES[options.weighting if method.sampler == "sdlg" else "uniform"](options)
+    return f"semantic_entropy_{masses}{'_unnormalised_log' if raw else ''}"
+
+
+def _importance(options: Estimation) -> str:
+    return f"importance_{'l1_' if options.logarithm == 'unnormalised' else ''}{options.likelihood}"
+
+
+def _plain(options: Estimation) -> str:
+    return f"proper_counted_{'total' if options.weighting == 'branch_mass' else options.likelihood}"
+
+
+_MASSES: Mapping[str, Callable[[Estimation], str]] = {
+    "branch_mass": lambda _: "branch_mass",
+    "importance": _importance,
+    "uniform": _plain,
+}

@@ -1,0 +1,242 @@
+"""How well a score tells wrong answers from right ones.
+
+In: one score per question (higher is less certain), and whether its answer is wrong, or how good it is. NaN is
+unknown: such questions are dropped and counted, never imputed. Out: figures with bootstrap intervals, or the reason
+why there is none.
+
+AUROC = P(a wrong answer's score is higher than a right one's) + ½ P(they are equal)
+PRR   = (A(score) − A(random)) / (A(oracle) − A(random)),  A = mean over k of the quality of the k most certain answers
+AURC  = mean over k of the error rate among the k most certain answers
+
+Among equal scores every order is as likely as any other, and curves are the expected ones: the order of the questions
+never matters.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from .resampling import Array, Statistic, Ties, auroc_of, mean_kept, ratio_of, resample_counts
+
+RESAMPLES = 2000
+_NO_DIFFERENCE = 1e-12
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A number with its 95 % interval (percentiles of a bootstrap over questions), and what it is from.
+
+    Undefined is NaN, with the reason in words. A resample in which the statistic is undefined (all its answers are
+    wrong, say) is left out of the interval and counted. Drawing another in its place would give the same distribution
+    and hide how few there are of a class.
+    """
+
+    value: float
+    low: float = math.nan
+    high: float = math.nan
+    n: int = 0  # questions it is from
+    n_wrong: int | None = None  # None: answers were judged by degrees, not as wrong or right
+    dropped: int = 0  # questions without a score or a verdict
+    excluded: int = 0  # resamples in which it is undefined
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Difference(Figure):
+    """The first's figure − the second's, on the same questions and the same resamples."""
+
+    share_not_above: float = math.nan  # of the resamples in which the difference is 0 or less
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Curve:
+    """Points from left to right."""
+
+    x: Array
+    y: Array
+
+
+# -- figures ----------------------------------------------------------------------------------------------------
+
+
+def auroc(scores: ArrayLike, wrong: ArrayLike, *, resamples: int = RESAMPLES, seed: int = 0) -> Figure:
+    """How often a wrong answer has the higher score than a right one. Without resamples, without an interval."""
+    known = _known_verdicts(wrong, scores)
+    return _figure(auroc_of(known.scores[0], known.target), known, _one_class(known, "AUROC"), resamples, seed)
+
+
+def paired_difference(
+    scores_a: ArrayLike, scores_b: ArrayLike, wrong: ArrayLike, *, resamples: int = RESAMPLES, seed: int = 0
+) -> Difference:
+    """AUROC(a) − AUROC(b) on the questions that have both scores."""
+    known = _known_verdicts(wrong, scores_a, scores_b)
+    first, second = (auroc_of(scores, known.target) for scores in known.scores)
+    reason = _one_class(known, "a difference of AUROCs")
+    found = _resampled(lambda counts: first(counts) - second(counts), known, reason, resamples, seed)
+    usable = found[1:][np.isfinite(found[1:])]
+    share = float(np.mean(usable <= 0)) if usable.size else math.nan
+    return Difference(**_summary(found, known, reason), share_not_above=share)
+
+
+def prediction_rejection_ratio(
+    scores: ArrayLike,
+    quality: ArrayLike,
+    *,
+    max_rejection: float = 1.0,
+    resamples: int = RESAMPLES,
+    seed: int = 0,
+) -> Figure:
+    """PRR as in LM-Polygraph: 1 for the oracle's order of rejection, 0 for a random one, negative for a harmful one.
+
+    `quality` is higher for better answers: 1 and 0 for right and wrong, or a metric's score. `max_rejection` is the
+    share of answers that may be rejected, 1 or (in their later papers) 0.5. There a random order is simulated and ties
+    fall as the sort has them; here both are expectations, exactly.
+    """
+    known = _known(quality, scores)
+    kept = _kept_range(known.n, max_rejection)
+    reason = _no_spread(known) or ("" if kept.stop > kept.start else "no answer may be rejected")
+    scored, oracle = (mean_kept(order, known.target, kept) for order in (known.scores[0], -known.target))
+
+    def ratio(counts: Array) -> Array:
+        random = counts @ known.target / known.n
+        possible = oracle(counts) - random
+        return ratio_of(scored(counts) - random, np.where(possible > _NO_DIFFERENCE, possible, 0.0))
+
+    return _figure(ratio, known, reason, resamples, seed)
+
+
+def area_under_risk_coverage(
+    scores: ArrayLike, wrong: ArrayLike, *, resamples: int = RESAMPLES, seed: int = 0
+) -> Figure:
+    """AURC: the error rate among the k most certain answers, averaged over k. Lower is better."""
+    known = _known_verdicts(wrong, scores)
+    return _figure(mean_kept(known.scores[0], known.target, range(known.n)), known, _empty(known), resamples, seed)
+
+
+# -- curves -----------------------------------------------------------------------------------------------------
+
+
+def accuracy_rejection(scores: ArrayLike, quality: ArrayLike) -> Curve:
+    """Share of rejected answers, most uncertain first → mean quality of those kept. Begins with all of them."""
+    kept, means = _kept_means(_known(quality, scores))
+    return Curve(1.0 - kept[::-1], means[::-1])
+
+
+def risk_coverage(scores: ArrayLike, wrong: ArrayLike) -> Curve:
+    """Share of answers kept, most certain first → error rate among them."""
+    return Curve(*_kept_means(_known_verdicts(wrong, scores)))
+
+
+def _kept_means(known: _Known) -> tuple[Array, Array]:
+    sizes = np.arange(1, known.n + 1, dtype=np.float64)
+    if known.n == 0:
+        return sizes, sizes
+    ties = Ties(known.scores[0])
+    once = np.ones((1, known.n))
+    tied = ties.sums(once)[0]
+    spread = np.repeat(ties.sums(once * known.target)[0] / tied, tied.astype(np.int64))  # the mean of its equals
+    return sizes / known.n, np.cumsum(spread) / sizes
+
+
+# -- intervals of shares ----------------------------------------------------------------------------------------
+
+
+def wilson_interval(count: int, n: int) -> tuple[float, float]:
+    """Wilson's 95 % interval of a share; all of [0, 1] where nothing was counted."""
+    if n == 0:
+        return 0.0, 1.0
+    z, share = 1.959963984540054, count / n
+    middle = (share + z * z / (2 * n)) / (1 + z * z / n)
+    half = z / (1 + z * z / n) * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n))
+    return max(0.0, middle - half), min(1.0, middle + half)
+
+
+# -- what is known ----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Known:
+    """The questions of which everything is known."""
+
+    scores: tuple[Array, ...]
+    target: Array  # 1 for wrong answers, or the quality
+    dropped: int
+    binary: bool = False
+
+    @property
+    def n(self) -> int:
+        return len(self.target)
+
+    @property
+    def n_wrong(self) -> int | None:
+        return int(self.target.sum()) if self.binary else None
+
+
+def _known(target: ArrayLike, *scores: ArrayLike) -> _Known:
+    columns = [np.asarray(column, dtype=np.float64) for column in (target, *scores)]
+    if any(column.ndim != 1 or column.shape != columns[0].shape for column in columns):
+        raise ValueError(f"one number per question is needed, not shapes {[column.shape for column in columns]}")
+    there = ~np.isnan(columns).any(axis=0)
+    aim, *own = (column[there] for column in columns)
+    return _Known(tuple(own), aim, int((~there).sum()))
+
+
+def _known_verdicts(wrong: ArrayLike, *scores: ArrayLike) -> _Known:
+    known = _known(wrong, *scores)
+    if not np.isin(known.target, (0.0, 1.0)).all():
+        raise ValueError("an answer is wrong (true, 1), right (false, 0) or not judged (NaN)")
+    return _Known(known.scores, known.target, known.dropped, binary=True)
+
+
+def _empty(known: _Known) -> str:
+    return "" if known.n else f"no question has both a score and a verdict ({known.dropped} were dropped)"
+
+
+def _one_class(known: _Known, what: str) -> str:
+    classes = {known.n: "wrong", 0: "right"}
+    if known.n == 0 or known.n_wrong not in classes:
+        return _empty(known)
+    return f"all {known.n} answers are {classes[known.n_wrong]}: {what} needs both wrong and right ones"
+
+
+def _no_spread(known: _Known) -> str:
+    if known.n == 0 or np.ptp(known.target) > _NO_DIFFERENCE:
+        return _empty(known)
+    return f"all {known.n} answers are equally good: no order of rejection is better than another"
+
+
+def _kept_range(n: int, max_rejection: float) -> range:
+    if not 0 < max_rejection <= 1:
+        raise ValueError(f"max_rejection must be above 0 and at most 1, not {max_rejection}")
+    return range(n - int(max_rejection * n), n)
+
+
+# -- the bootstrap ----------------------------------------------------------------------------------------------
+
+
+def _figure(statistic: Statistic, known: _Known, reason: str, resamples: int, seed: int) -> Figure:
+    return Figure(**_summary(_resampled(statistic, known, reason, resamples, seed), known, reason))
+
+
+def _resampled(statistic: Statistic, known: _Known, reason: str, resamples: int, seed: int) -> Array:
+    """The figure itself, then its value in each resample; only NaN where there is a reason why it is undefined."""
+    if reason:
+        return np.array([math.nan])
+    once = np.ones((1, known.n))
+    return np.concatenate([statistic(counts) for counts in chain([once], resample_counts(known.n, resamples, seed))])
+
+
+def _summary(found: Array, known: _Known, reason: str) -> dict[str, Any]:
+    drawn = found[1:]
+    usable = drawn[np.isfinite(drawn)]
+    low, high = np.quantile(usable, (0.025, 0.975)) if usable.size else (math.nan, math.nan)
+    return {
+        "value": float(found[0]), "low": float(low), "high": float(high), "n": known.n, "n_wrong": known.n_wrong,
+        "dropped": known.dropped, "excluded": int(drawn.size - usable.size), "reason": reason,
+    }  # fmt: skip

@@ -1,0 +1,171 @@
+"""A run on disk: `run.json` and one append-only JSONL file per stage, readable by anyone.
+
+In: rows, one per question and stage. Out: the same rows, also after a `kill -9`: a row is there when `append` returns,
+and a torn last line is cut off when the run is opened again. Later rows of a question add to its earlier ones.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock, Timeout
+
+from ..errors import BadOption, RunError, UsageError
+from .plan import Plan, plan_from
+
+FORMAT = "sdlg.run/1"
+STAGES = ("generate", "cluster", "measure", "judge")
+Row = dict[str, Any]
+
+
+class Store:
+    """A run's folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    @property
+    def description(self) -> Path:
+        """The file that says what the run is."""
+        return self.folder / "run.json"
+
+    def read_description(self) -> Row:
+        """What the run is, as it was written when it began."""
+        try:
+            found = json.loads(self.description.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            raise BadOption(f"{self.folder} is no run: it has no run.json (sdlg eval --out {self.folder})") from None
+        except (OSError, ValueError) as error:
+            raise RunError(f"cannot read {self.description}: {error}") from error
+        if not isinstance(found, dict) or found.get("format") != FORMAT:
+            raise BadOption(f"{self.description} is not a {FORMAT} file")
+        return found
+
+    def begin(self, plan: Plan, facts: Mapping[str, Any]) -> None:
+        """Write what the run is, or make sure that it is what it was. What was added to the plan is noted."""
+        if self.description.exists():
+            described = self.read_description()
+            check_same(described, plan, facts, self.folder)
+        else:
+            self._make_folder()
+            described = {}
+        self.rewrite({"format": FORMAT, **facts, **described, "plan": plan.to_dict()})
+
+    def _make_folder(self) -> None:
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise BadOption(f"cannot make the folder {self.folder}: {error}") from error
+        if any(path.suffix == ".jsonl" for path in self.folder.iterdir()):
+            raise BadOption(f"{self.folder} holds JSONL files but no run.json; name another folder")
+
+    def rewrite(self, description: Mapping[str, Any]) -> None:
+        """Replace run.json as a whole."""
+        new = self.description.with_suffix(".new")
+        try:
+            new.write_text(json.dumps(description, ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
+            new.replace(self.description)
+        except OSError as error:
+            raise RunError(f"cannot write {self.description}: {error}") from error
+
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        """Nobody else writes to the run meanwhile. Torn last lines are cut off first."""
+        try:
+            lock = FileLock(self.folder / ".lock", timeout=0).acquire()
+        except Timeout:
+            raise UsageError(f"another sdlg eval is writing to {self.folder}; wait for it or stop it") from None
+        with lock:
+            for stage in STAGES:
+                _cut_torn_line(self.file(stage))
+            yield
+
+    def file(self, stage: str) -> Path:
+        """A stage's file."""
+        return self.folder / f"{stage}.jsonl"
+
+    def append(self, stage: str, row: Row) -> None:
+        """One more row, there when this returns. What could not be written whole is taken back."""
+        line = (json.dumps(row, ensure_ascii=True) + "\n").encode()
+        with self.file(stage).open("ab") as file:
+            size = file.tell()
+            try:
+                file.write(line)
+                file.flush()
+                os.fsync(file.fileno())
+            except OSError as error:
+                os.truncate(self.file(stage), size)
+                raise RunError(
+                    f"cannot write to {self.file(stage)}: {error}. Nothing is lost: free some space and start the "
+                    f"same command again to go on"
+                ) from error
+
+    def rows(self, stage: str) -> dict[str, Row]:
+        """Question id → its row, all rows of a question put together. A torn last line is passed over."""
+        found: dict[str, Row] = {}
+        if not self.file(stage).exists():
+            return found
+        with self.file(stage).open("rb") as file:
+            for number, line in enumerate(file, start=1):
+                if line.endswith(b"\n"):
+                    row = _parsed(self.file(stage), number, line)
+                    found[row["id"]] = _merged(found.get(row["id"], {}), row)
+        return found
+
+
+def _parsed(path: Path, number: int, line: bytes) -> Row:
+    try:
+        row = json.loads(line)
+        if isinstance(row, dict) and isinstance(row.get("id"), str):
+            return row
+    except ValueError:
+        pass
+    raise RunError(f"{path}, line {number} is damaged; remove that line and resume the run to make it again")
+
+
+def _merged(old: Row, new: Row) -> Row:
+    """Objects are put together, anything else is replaced."""
+    both = dict(old)
+    for name, value in new.items():
+        mine = both.get(name)
+        both[name] = _merged(mine, value) if isinstance(mine, dict) and isinstance(value, dict) else value
+    return both
+
+
+def _cut_torn_line(path: Path) -> None:
+    """A line without an end was being written when the run was killed."""
+    if not path.exists():
+        return
+    with path.open("rb+") as file:
+        end = file.seek(0, os.SEEK_END)
+        position, block = end, b""
+        while position > 0 and b"\n" not in block:
+            start = max(position - 65536, 0)
+            file.seek(start)
+            block = file.read(position - start)
+            position = start
+        kept = position + block.rfind(b"\n") + 1
+        if kept < end:
+            file.truncate(kept)
+
+
+def check_same(described: Mapping[str, Any], plan: Plan, facts: Mapping[str, Any], folder: Path) -> None:
+    """Refuse to go on with other options, or other data, than a run was begun with."""
+    begun = plan_from(described["plan"]).fixed()
+    for name, value in plan.fixed().items():
+        if begun.get(name) != value:
+            raise UsageError(
+                f"{folder} was made with --{name.replace('_', '-')} {_shown(begun.get(name))}, not {_shown(value)}; "
+                "use the same, or name another folder with --out"
+            )
+    if described["data"]["sha256"] != facts["data"]["sha256"]:
+        raise UsageError(f"the data {plan.data} is not what {folder} was begun with; name another folder with --out")
+
+
+def _shown(value: object) -> str:
+    return ",".join(map(str, value)) if isinstance(value, list) else str(value)

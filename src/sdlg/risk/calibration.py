@@ -1,0 +1,145 @@
+"""A calibration: a map, what it was made with, and how good it was found to be."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..errors import BadOption
+from ..records import AnswerRisk
+from . import checking
+from .files import FORMAT, build, build_map, read_object, write_whole
+from .maps import MAPS, RiskMap
+from .records import Keep, Origin
+from .words import in_words
+
+if TYPE_CHECKING:
+    from ..options import Options
+    from ..results import Result
+
+
+@dataclass(frozen=True, slots=True)
+class Risk:
+    """Call it with a measure's value: the probability that such an answer is wrong.
+
+    So few answers were seen at each value that no risk below `smallest` or above 1 − `smallest` is known: with m
+    answers in each of the bins in which the map was checked, that is 1 / (m + 2), the rule of succession.
+    """
+
+    map: RiskMap
+    smallest: float
+    n: int
+    n_wrong: int
+    origin: Origin
+    keep: Keep
+    out_of_fold: Mapping[str, Any]  # how good it is: Brier score, skill, ECE, reliability
+    created: str
+    notes: tuple[str, ...] = ()
+    versions: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not 0 < self.n_wrong < self.n:
+            raise ValueError(f"{self.n_wrong} wrong of {self.n} answers cannot be calibrated")
+        if not 0 <= self.smallest < 0.5:
+            raise ValueError(f"the smallest risk is {self.smallest}, not from 0 to 0.5")
+        if not self.map.is_monotone(1 if self.origin.higher_is_less_certain else -1):
+            raise ValueError("the map is not monotone: the risk must never fall with the uncertainty")
+
+    def __call__(self, value: float) -> float:
+        """The probability that an answer with this value is wrong; NaN if the value is."""
+        return float(np.clip(self.map(value), self.smallest, 1 - self.smallest))
+
+    def sentence(self, value: float) -> str:
+        """The risk in words, no finer than the number of answers supports."""
+        risk = self(value)
+        if math.isnan(risk):
+            return f"{self.origin.measure} is undefined for this answer, and so is its risk"
+        return in_words(risk)
+
+    def keeps(self, value: float) -> bool | None:
+        """Whether such answers may be kept for the wanted error rate; None where that is not known."""
+        if self.keep.threshold is None or math.isnan(value):
+            return None
+        return value <= self.keep.threshold if self.origin.higher_is_less_certain else value >= self.keep.threshold
+
+    @property
+    def base_rate(self) -> float:
+        """The share of wrong answers among all."""
+        return self.n_wrong / self.n
+
+    @property
+    def basis(self) -> str:
+        """What the risk was measured on, in words."""
+        origin = self.origin
+        details = [*filter(None, [origin.data.get("format")]), f"wrong is {origin.metric} below {origin.threshold:g}"]
+        return f"measured on {self.n} answers to {origin.data.get('name', 'questions')} ({'; '.join(details)})"
+
+    def value_in(self, result: Result) -> float:
+        """The measure's value in a result: NaN if it is undefined there, an error if it was not asked for."""
+        wanted = self.origin.measure_name
+        for name, estimate in result.estimates.items():
+            if wanted in (name, estimate.options.get("variant")):
+                return estimate.value
+        if any(note.startswith(f"{wanted}: ") for note in result.notes):
+            return math.nan
+        raise BadOption(f"the calibration is of {wanted}, which the result does not have; add --measures {wanted!r}")
+
+    def of(self, result: Result) -> AnswerRisk:
+        """The risk of a result's answer."""
+        value = self.value_in(result)
+        known = not math.isnan(value)
+        return AnswerRisk(
+            probability=self(value) if known else None,
+            sentence=self.sentence(value),
+            basis=self.basis,
+            measure=self.origin.measure,
+            value=value if known else None,
+            keep=self.keeps(value),
+        )
+
+    def check(self, result: Result) -> list[str]:
+        """Warnings where a result was made otherwise; an error where the calibration says nothing of it."""
+        self.value_in(result)
+        return self.check_setup(result.model, result.nli, result.method, result.options)
+
+    def check_setup(self, model: str, nli: str, method: str, options: Options) -> list[str]:
+        """The same before anything is generated."""
+        return checking.check_setup(self.origin, model, nli, method, options)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON form as plain dicts and lists."""
+        kind = next(name for name, sort in MAPS.items() if isinstance(self.map, sort))
+        own = {part.name: getattr(self, part.name) for part in fields(self)}
+        records = {"map": {"kind": kind, **_listed(asdict(self.map))}}
+        records |= {"origin": asdict(self.origin), "keep": asdict(self.keep)}
+        return {"format": FORMAT, **_listed(own), **records, "base_rate": self.base_rate}
+
+    def save(self, path: str | Path) -> None:
+        """Write the file: it is there whole, or as it was before."""
+        text = json.dumps(self.to_dict(), ensure_ascii=False, indent=2, allow_nan=False)
+        write_whole(Path(path), f"{text}\n".encode())
+
+    @classmethod
+    def load(cls, path: str | Path) -> Risk:
+        """Read a file and check it."""
+        row, where = read_object(Path(path)), f"the calibration {path}"
+        if missing := [name for name in ("map", "origin", "keep") if name not in row]:
+            raise BadOption(f"{where} has no {', '.join(missing)}")
+        return build(
+            cls,
+            row,
+            where,
+            map=build_map(row["map"], f"{where}, map"),
+            origin=build(Origin, row["origin"], f"{where}, origin"),
+            keep=build(Keep, row["keep"], f"{where}, keep"),
+        )
+
+
+def _listed(row: dict[str, Any]) -> dict[str, Any]:
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in row.items()}

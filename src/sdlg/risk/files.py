@@ -1,0 +1,105 @@
+"""The file `sdlg.calibration/1`: written whole, and checked when it is read."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import MISSING, Field, fields
+from pathlib import Path
+from typing import Any, TypeVar
+
+from ..errors import BadOption, RunError
+from ..options import pick
+from .maps import MAPS
+
+FORMAT = "sdlg.calibration/1"
+T = TypeVar("T")
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Write a file that is there whole, or as it was before."""
+    target = path.resolve()  # what a link points to, not the link
+    partial = target.with_name(f".{target.name}.{os.getpid()}")
+    try:
+        if target.exists() and not target.is_file():  # a pipe or a device cannot be replaced
+            target.write_bytes(content)
+            return
+        partial.write_bytes(content)
+        partial.replace(target)
+    except OSError as error:
+        with suppress(OSError):
+            partial.unlink()
+        raise RunError(f"cannot write {path}: {error.strerror or error}") from error
+
+
+def read_object(path: Path) -> dict[str, Any]:
+    """The JSON object in a file of our format."""
+    try:
+        found = json.loads(path.read_bytes())
+    except OSError as error:
+        raise BadOption(f"cannot read the calibration {path}: {error.strerror or error}") from error
+    except (ValueError, RecursionError) as error:
+        raise BadOption(f"{path} is not a calibration: it is not valid JSON ({error})") from error
+    if not isinstance(found, dict) or "format" not in found:
+        raise BadOption(f"{path} is not a calibration: it has no format; make one with sdlg calibrate")
+    if found["format"] != FORMAT:
+        raise BadOption(f"{path} has the format {found['format']!r}, but this version reads {FORMAT}")
+    return found
+
+
+def build(kind: Callable[..., T], row: object, where: str, **made: object) -> T:
+    """A record from its JSON object; `made` are the fields that are records themselves, made already."""
+    if not isinstance(row, dict):
+        raise BadOption(f"{where} is not an object")
+    wanted = {part.name: part for part in fields(kind) if part.name not in made}  # type: ignore[arg-type]
+    if missing := [name for name, part in wanted.items() if name not in row and _is_needed(part)]:
+        raise BadOption(f"{where} has no {', '.join(missing)}")
+    read = {name: _value(part, row[name], where) for name, part in wanted.items() if name in row}
+    try:
+        return kind(**read, **made)
+    except ValueError as error:
+        raise BadOption(f"{where} cannot be used: {error}") from error
+
+
+def build_map(row: object, where: str) -> Any:
+    """The map, of the kind that it says."""
+    kind = row.get("kind") if isinstance(row, dict) else None
+    return build(pick("map", MAPS, str(kind)), row, where)
+
+
+def _is_needed(part: Field[Any]) -> bool:
+    return part.default is MISSING and part.default_factory is MISSING
+
+
+def _value(part: Field[Any], found: object, where: str) -> Any:
+    fits, words = _KINDS[str(part.type)]
+    if not fits(found):
+        raise BadOption(f"{where}: {part.name} must be {words}, not {found!r}")
+    return tuple(found) if isinstance(found, list) else found
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _is_whole(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+# by the annotation of the record's field
+_KINDS: Mapping[str, tuple[Callable[[Any], bool], str]] = {
+    "str": (lambda value: isinstance(value, str), "a text"),
+    "int": (_is_whole, "a whole number"),
+    "float": (_is_number, "a number"),
+    "float | None": (lambda value: value is None or _is_number(value), "a number or null"),
+    "bool": (lambda value: isinstance(value, bool), "true or false"),
+    "tuple[float, ...]": (lambda value: isinstance(value, list) and all(map(_is_number, value)), "a list of numbers"),
+    "tuple[str, ...]": (
+        lambda value: isinstance(value, list) and all(isinstance(text, str) for text in value),
+        "a list of texts",
+    ),
+    "Mapping[str, Any]": (lambda value: isinstance(value, dict), "an object"),
+}

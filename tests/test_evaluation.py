@@ -1,0 +1,431 @@
+"""Runs: every stage, nothing lost, nothing done twice, the same rows however often a run is stopped."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import time
+from functools import cache
+from multiprocessing import get_context
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from conftest import minilm_tokenizer, tiny_model, tiny_nli, word_tokenizer
+from fakes import CAPITAL, MEANINGS, FakeNli
+from sdlg import ScriptedModel
+from sdlg.cli import main
+from sdlg.clustering import cluster_answers
+from sdlg.errors import BadOption, RunError, UnknownName, UsageError
+from sdlg.estimators.table import find_measure
+from sdlg.evaluation import stages
+from sdlg.evaluation.plan import make_plan, parse_clustering, parse_method, plan_from, seeded, with_additions
+from sdlg.evaluation.results import PAPER_COLUMNS, load_run
+from sdlg.evaluation.run import run_evaluation
+from sdlg.evaluation.store import STAGES, Store
+from sdlg.options import Options
+
+ROWS = [
+    {"id": "paris", "question": "Where is the Louvre?", "references": ["It is Paris"], "false_references": ["Nice"]},
+    {"id": "rome", "question": "Where is the Forum?", "references": ["Rome"]},
+    {"id": "none", "question": "Where is nothing?", "references": []},
+]
+METHODS = ("sdlg", "multinomial:temperature=0.5", "diverse_beam")
+
+
+@pytest.fixture
+def scripted(monkeypatch):
+    """Workers that use a script instead of weights."""
+
+    def load(name, **_):
+        if name == "none":
+            raise RunError("no such model")
+        return ScriptedModel(CAPITAL)
+
+    monkeypatch.setattr(stages, "load_model", load)
+    monkeypatch.setattr(stages, "load_nli", lambda name, **_: FakeNli(MEANINGS))
+
+
+def write(path, rows=ROWS):
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return str(path)
+
+
+def plan_of(data, *, methods=("sdlg",), samples=4, measures=("SE*_SDLG", "PE"), **others):
+    changes = {"samples": samples, **others.pop("changes", {})}
+    return make_plan(
+        data, model="scripted", nli="fake", preset="default", changes=changes, methods=methods, measures=measures,
+        similarity_model="minilm", **others,
+    )  # fmt: skip
+
+
+def stored(folder):
+    """All rows of a run, but for how long they took."""
+    found = {stage: Store(folder).rows(stage) for stage in STAGES}
+    for rows in found.values():
+        for row in rows.values():
+            row.pop("seconds", None)
+    return found
+
+
+# -- plans ------------------------------------------------------------------------------------------------------
+
+
+def test_methods_are_read_with_their_options():
+    method = parse_method("diverse-beam:penalty=0.25:groups=5", Options())
+    assert method.name == "diverse_beam:diversity_penalty=0.25:groups=5"
+    assert (method.options.decoding.diversity_penalty, method.options.decoding.groups) == (0.25, 5)
+    assert parse_method("sdlg:ranking=raw", Options()).options.scoring.ranking == "raw"
+    assert parse_method(method.name, Options()) == method
+
+
+@pytest.mark.parametrize(
+    ("text", "error", "words"),
+    [
+        ("nucleus", UnknownName, "unknown method 'nucleus'; choose from: beam, diverse_beam"),
+        ("multinomial:temprature=1", UnknownName, "unknown option 'temprature'"),
+        ("multinomial:temperature", BadOption, "write name=value"),
+        ("multinomial:temperature=hot", BadOption, "must be a number, not 'hot'"),
+        ("multinomial:temperature=0", BadOption, "from 0.01"),
+        ("sdlg:samples=5", BadOption, "samples cannot differ between methods"),
+        ("sdlg:max-tokens=5", BadOption, "use --max-tokens 5"),
+    ],
+)
+def test_a_bad_method_is_told_before_anything_is_loaded(text, error, words):
+    with pytest.raises(error, match=words):
+        parse_method(text, Options())
+
+
+def test_bad_plans_are_told():
+    with pytest.raises(UnknownName, match="unknown measure"):
+        plan_of("x.jsonl", measures=("SE_XX",))
+    with pytest.raises(BadOption, match="named twice"):
+        plan_of("x.jsonl", methods=("sdlg", "sdlg"))
+    with pytest.raises(BadOption, match=r"equivalence\+linkage"):
+        plan_of("x.jsonl", clusterings=("strict",))
+    with pytest.raises(UnknownName, match="unknown metric"):
+        with_additions(plan_of("x.jsonl"), None, metrics=("rouge_9",))
+    with pytest.raises(BadOption, match="--bleurt CHECKPOINT"):
+        with_additions(plan_of("x.jsonl"), None, metrics=("bleurt",))
+
+
+def test_a_plan_survives_its_json():
+    plan = plan_of(
+        "x.jsonl", methods=METHODS, clusterings=("strict+components",), limit=3, changes={"stop_strings": ("x",)}
+    )
+    assert plan_from(json.loads(json.dumps(plan.to_dict()))) == plan
+
+
+def test_default_measures_hold_the_papers_and_ask_no_language_model():
+    plan = plan_of("x.jsonl", measures=())
+    assert {find_measure(name).name for _, name in PAPER_COLUMNS.values()} <= set(plan.measures)
+    assert all("p_true" not in measure.needs for measure in plan.all_measures.values())
+
+
+def test_seeds_depend_on_the_run_and_the_question_only():
+    method = parse_method("multinomial", Options())
+    assert seeded(method, 0, "a") == seeded(method, 0, "a")
+    assert len({seeded(method, run, name).options.seed for run in range(5) for name in "abc"}) == 15
+
+
+# -- a run ------------------------------------------------------------------------------------------------------
+
+
+def test_a_run_goes_through_all_stages(tmp_path, scripted):
+    plan = plan_of(write(tmp_path / "q.jsonl"), clusterings=("not_contradiction+last_match",))
+    seen = []
+    run_evaluation(plan, tmp_path / "run", watch=seen.append)
+    run = load_run(tmp_path / "run")
+    assert run.ids == ("paris", "rome")
+    assert run.skipped == {"none": "there is no reference answer"}
+    assert [(p.finished, p.total) for p in seen] == [(1, 3), (2, 3), (3, 3)]
+    assert run.correctness("rouge_l").tolist() == [1.0, 0.0]
+    assert run.wrong("rouge_l", 0.5).tolist() == [False, True]
+    assert run.generated["paris"]["answer"]["text"] == "It is Paris"
+    assert run.generated["paris"]["methods"]["sdlg"]["samples"][0]["text"] == "It is Paris"
+    values = run.values("sdlg", "SE*_SDLG")
+    assert np.isfinite(values).all()
+    assert run.values("sdlg", "SE*_SDLG", 1)[0] != values[0]
+    assert "SE*_SDLG" not in run.measures("sdlg")  # stored under its own name
+    assert f"{find_measure('SE*_SDLG').name} @ not_contradiction+last_match" in run.measures("sdlg")
+    assert f"{find_measure('PE').name} @ not_contradiction+last_match" not in run.measures("sdlg")
+
+
+def test_rows_are_those_of_asking(tmp_path, scripted):
+    """The run's numbers are those of `Pipeline.ask` with the same seed, at every number of samples."""
+    from sdlg import Pipeline
+
+    plan = plan_of(write(tmp_path / "q.jsonl", ROWS[:1]), methods=("sdlg",), samples=5)
+    run_evaluation(plan, tmp_path / "run")
+    run = load_run(tmp_path / "run")
+    seed = seeded(plan.all_methods[0], 0, "paris").options.seed
+    for n in range(1, 6):
+        pipeline = Pipeline(
+            ScriptedModel(CAPITAL), FakeNli(MEANINGS), samples=n, seed=seed, measures=["SE*_SDLG", "PE"]
+        )
+        asked = pipeline.ask("Where is the Louvre?")
+        if len(asked.samples) == n:
+            for name in ("SE*_SDLG", "PE"):
+                assert run.values("sdlg", name, n)[0] == pytest.approx(asked.estimates[name].value, abs=1e-12)
+
+
+def test_clusters_of_any_kind_come_from_the_stored_verdicts(tmp_path, scripted):
+    plan = plan_of(write(tmp_path / "q.jsonl", ROWS[:1]), samples=6)
+    run_evaluation(plan, tmp_path / "run")
+    run = load_run(tmp_path / "run")
+    texts = [sample["text"] for sample in run.generated["paris"]["methods"]["sdlg"]["samples"]]
+    row = run.clustered["paris"]["methods"]["sdlg"]
+    nli = FakeNli(MEANINGS)
+    for name in ("strict+greedy_first", "strict+components", "not_contradiction+last_match"):
+        clustering = parse_clustering(name)
+        direct = cluster_answers(texts, lambda pairs: nli.judge("", pairs), clustering)
+        assert cluster_answers(texts, stages.verdicts(row, texts), clustering) == direct
+    assert tuple(row["clusters"]) == cluster_answers(texts, stages.verdicts(row, texts), plan.options.clustering)
+
+
+def test_a_finished_run_loads_nothing(tmp_path, scripted, monkeypatch):
+    plan = plan_of(write(tmp_path / "q.jsonl"))
+    run_evaluation(plan, tmp_path / "run")
+    before = stored(tmp_path / "run")
+    for name in ("load_model", "load_nli", "load_similarity", "load_metrics"):
+        monkeypatch.setattr(stages, name, lambda *_, **__: pytest.fail("loaded again"))
+    run_evaluation(plan, tmp_path / "run")
+    assert stored(tmp_path / "run") == before
+
+
+def test_stages_can_be_run_one_by_one(tmp_path, scripted):
+    plan = plan_of(write(tmp_path / "q.jsonl"))
+    run_evaluation(plan, tmp_path / "whole")
+    for stage in STAGES:
+        run_evaluation(plan, tmp_path / "parts", stages=(stage,))
+    assert stored(tmp_path / "parts") == stored(tmp_path / "whole")
+
+
+def test_a_new_measure_generates_nothing_again(tmp_path, scripted, monkeypatch):
+    plan = plan_of(write(tmp_path / "q.jsonl"))
+    run_evaluation(plan, tmp_path / "run")
+    before = stored(tmp_path / "run")
+    for name in ("load_model", "load_nli"):
+        monkeypatch.setattr(stages, name, lambda *_, **__: pytest.fail("loaded again"))
+    more = with_additions(plan, plan, measures=("number_of_clusters",), clusterings=("strict+components",))
+    run_evaluation(more, tmp_path / "run", stages=("measure",))
+    after = stored(tmp_path / "run")
+    run = load_run(tmp_path / "run")
+    assert run.values("sdlg", "number_of_clusters").tolist() == [3.0, 3.0]
+    assert {"number_of_clusters", "number_of_clusters @ strict+components"} <= set(run.measures("sdlg"))
+    assert after["generate"] == before["generate"]
+    old = before["measure"]["paris"]["values"]["sdlg"]
+    assert after["measure"]["paris"]["values"]["sdlg"].items() >= old.items()
+
+
+def test_answers_that_are_empty_are_rows_like_any_other(tmp_path, monkeypatch):
+    monkeypatch.setattr(stages, "load_model", lambda *_, **__: ScriptedModel({"": {"<end>": 1.0}}))
+    monkeypatch.setattr(stages, "load_nli", lambda *_, **__: FakeNli())
+    run_evaluation(plan_of(write(tmp_path / "q.jsonl", ROWS[:1])), tmp_path / "run")
+    run = load_run(tmp_path / "run")
+    assert run.generated["paris"]["answer"]["text"] == ""
+    assert run.correctness("rouge_l").tolist() == [0.0]
+
+
+def test_stock_replies_are_judged_with_and_without(tmp_path, scripted):
+    from sdlg.datasets import DataSet, Item
+    from sdlg.evaluation import run as running
+    from sdlg.records import Question
+
+    item = Item("a", Question("Why?"), ("because",), (), ("It is Paris",))
+    plan = plan_of("truthfulqa")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(running, "load_data", lambda *_: DataSet("truthfulqa", (item,)))
+        run_evaluation(plan, tmp_path / "run")
+    run = load_run(tmp_path / "run")
+    assert run.has_stock
+    assert run.correctness("exact_match").tolist() == [1.0]
+    assert run.correctness("exact_match", stock=False).tolist() == [0.0]
+
+
+# -- what can go wrong ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"samples": 5}, "--samples 4, not 5"),
+        ({"methods": ("sdlg", "multinomial")}, "--methods sdlg, not sdlg,multinomial"),
+        ({"changes": {"seed": 3}}, "--seed 0, not 3"),
+        ({"changes": {"ranking": "raw"}}, "--ranking dense_rank, not raw"),
+        ({"limit": 2}, "--limit None, not 2"),
+    ],
+)
+def test_resuming_with_another_option_is_refused_by_name(tmp_path, scripted, change, words):
+    data = write(tmp_path / "q.jsonl")
+    run_evaluation(plan_of(data), tmp_path / "run")
+    before = stored(tmp_path / "run")
+    with pytest.raises(UsageError, match=words):
+        run_evaluation(plan_of(data, **change), tmp_path / "run")
+    assert stored(tmp_path / "run") == before
+
+
+def test_resuming_with_other_data_is_refused(tmp_path, scripted):
+    plan = plan_of(write(tmp_path / "q.jsonl"))
+    run_evaluation(plan, tmp_path / "run")
+    write(tmp_path / "q.jsonl", ROWS[:2])
+    with pytest.raises(UsageError, match=r"is not what .* was begun with"):
+        run_evaluation(plan, tmp_path / "run")
+
+
+def test_a_torn_last_line_is_cut_off_and_made_again(tmp_path, scripted):
+    plan = plan_of(write(tmp_path / "q.jsonl"))
+    run_evaluation(plan, tmp_path / "run")
+    whole = stored(tmp_path / "run")
+    for stage in STAGES:
+        path = Store(tmp_path / "run").file(stage)
+        os.truncate(path, path.stat().st_size - 7)
+    run_evaluation(plan, tmp_path / "run")
+    assert stored(tmp_path / "run") == whole
+
+
+def test_a_damaged_line_in_the_middle_is_told(tmp_path, scripted):
+    plan = plan_of(write(tmp_path / "q.jsonl"))
+    run_evaluation(plan, tmp_path / "run")
+    path = tmp_path / "run" / "judge.jsonl"
+    path.write_bytes(b"{broken\n" + path.read_bytes())
+    with pytest.raises(RunError, match=r"judge.jsonl, line 1 is damaged; remove that line and resume"):
+        run_evaluation(plan, tmp_path / "run")
+
+
+def test_a_full_disk_loses_no_row(tmp_path, scripted, monkeypatch):
+    plan = plan_of(write(tmp_path / "q.jsonl"))
+    run_evaluation(plan, tmp_path / "whole")
+    real, calls = os.fsync, []
+
+    def fsync(descriptor):
+        calls.append(1)
+        if len(calls) == 4:
+            raise OSError(28, "No space left on device")
+        real(descriptor)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    with pytest.raises(RunError, match=r"No space left on device. Nothing is lost: free some space"):
+        run_evaluation(plan, tmp_path / "run")
+    run_evaluation(plan, tmp_path / "run")
+    assert stored(tmp_path / "run") == stored(tmp_path / "whole")
+
+
+def test_two_writers_do_not_meet(tmp_path, scripted):
+    plan = plan_of(write(tmp_path / "q.jsonl"))
+    run_evaluation(plan, tmp_path / "run")
+    with Store(tmp_path / "run").writing(), pytest.raises(UsageError, match="another sdlg eval is writing"):
+        run_evaluation(plan, tmp_path / "run")
+
+
+def test_a_folder_of_something_else_is_left_alone(tmp_path, scripted):
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "notes.jsonl").write_text("{}\n")
+    with pytest.raises(BadOption, match=r"holds JSONL files but no run\.json"):
+        run_evaluation(plan_of(write(tmp_path / "q.jsonl")), tmp_path / "mine")
+    with pytest.raises(BadOption, match="is no run"):
+        load_run(tmp_path)
+
+
+def test_a_question_longer_than_the_context_is_a_skip_with_its_reason(tmp_path, tiny_folders):
+    rows = [{"id": "long", "question": "the cat sat " * 4000, "references": ["x"]}, {**ROWS[1], "question": "who?"}]
+    assert main([*command(tiny_folders, write(tmp_path / "q.jsonl", rows)), "--out", str(tmp_path / "run")]) == 0
+    run = load_run(tmp_path / "run")
+    assert run.ids == ("rome",)
+    assert "tokens, but" in run.skipped["long"]
+
+
+# -- the command, with real models ------------------------------------------------------------------------------
+
+
+@cache
+def _tiny_folders(base):
+    lm, nli = base / "lm", base / "nli"
+    tiny_model("llama").save_pretrained(lm)
+    word_tokenizer().save_pretrained(lm)
+    tiny_nli().model.save_pretrained(nli)
+    minilm_tokenizer().save_pretrained(nli)
+    return str(lm), str(nli)
+
+
+@pytest.fixture(scope="session")
+def tiny_folders(tmp_path_factory):
+    return _tiny_folders(tmp_path_factory.mktemp("tiny"))
+
+
+def command(folders, data, *more):
+    return [
+        "eval", "--data", data, "--model", folders[0], "--nli", folders[1], "--samples", "3", "--max-tokens", "5",
+        "--methods", "sdlg,multinomial,diverse-beam:penalty=0.5",
+        "--measures", "SE*_SDLG,PE,semantic_entropy_frequency", *more,
+    ]  # fmt: skip
+
+
+QUESTIONS = [{"question": f"who is {k} the cat?", "references": ["the cat", "Paris"]} for k in range(40)]
+
+
+def test_the_command_runs_summarises_resumes_and_exports(tmp_path, tiny_folders, capsys):
+    data, out = write(tmp_path / "q.jsonl", QUESTIONS[:3]), str(tmp_path / "run")
+    assert main([*command(tiny_folders, data), "--out", out]) == 0
+    shown = capsys.readouterr()
+    assert "3 of 3 questions of q.jsonl went through all stages" in shown.out
+    assert "sdlg report" in shown.out
+    assert "3/3" in shown.err
+    assert main(["eval", "--out", out]) == 0  # as it was begun
+    assert main(["eval", "measure", "--out", out, "--measures", "number_of_clusters"]) == 0
+    assert "number_of_clusters" in load_run(Path(out)).measures("sdlg")
+    assert main(["eval", "--out", out, "--samples", "4"]) == 2
+    assert "leave out --samples" in capsys.readouterr().err
+    assert main(["eval", "export", "--out", out]) == 0
+    import pyarrow.parquet as parquet
+
+    samples = parquet.read_table(Path(out) / "samples.parquet").to_pylist()
+    assert {row["method"] for row in samples} == {"sdlg", "multinomial", "diverse_beam:diversity_penalty=0.5"}
+    assert parquet.read_table(Path(out) / "questions.parquet").num_rows == 3
+    assert parquet.read_table(Path(out) / "measures.parquet").num_rows > 0
+
+
+def test_the_command_says_what_is_missing(tmp_path, capsys):
+    assert main(["eval", "--out", str(tmp_path / "new")]) == 2
+    assert "name the data to begin one" in capsys.readouterr().err
+    assert main(["eval", "--out", str(tmp_path / "new"), "--data", "squad"]) == 2
+    assert main(["eval", "--out", str(tmp_path / "new"), "--data", write(tmp_path / "q.jsonl"), "--limit", "0"]) == 2
+    assert not (tmp_path / "new").exists()
+
+
+def _run_command(arguments):
+    main(arguments)
+
+
+def test_killed_at_ten_moments_a_run_ends_with_the_rows_of_an_undisturbed_one(tmp_path, tiny_folders):
+    """Real processes, SIGKILL at random moments while rows are being made, then one that is left alone."""
+    data, chance = write(tmp_path / "q.jsonl", QUESTIONS), random.Random(5)
+    context = get_context("forkserver")
+    context.set_forkserver_preload(["sdlg.evaluation.stages", "sdlg.models.loading", "sdlg.nli.classifier"])
+    whole, broken = tmp_path / "whole", tmp_path / "broken"
+
+    def start(folder):
+        process = context.Process(target=_run_command, args=([*command(tiny_folders, data), "--out", str(folder)],))
+        process.start()
+        return process
+
+    def size():
+        return sum(path.stat().st_size for path in broken.glob("*.jsonl")) if broken.exists() else 0
+
+    for _ in range(10):
+        process, before = start(broken), size()
+        while process.is_alive() and size() == before:
+            time.sleep(0.002)
+        time.sleep(chance.uniform(0, 0.08))
+        assert process.is_alive()  # or it would not be killed while at work
+        os.kill(process.pid, signal.SIGKILL)
+        process.join()
+    for folder in (broken, whole):
+        process = start(folder)
+        process.join()
+        assert process.exitcode == 0
+    assert len(stored(whole)["judge"]) == len(QUESTIONS)
+    assert stored(broken) == stored(whole)

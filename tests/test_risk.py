@@ -1,0 +1,377 @@
+"""A calibration in use: maps, words, files, and whether it holds for what is asked of it."""
+
+from __future__ import annotations
+
+import json
+import math
+import subprocess
+import sys
+from dataclasses import asdict, replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fakes import fake_pipeline
+from sdlg.batch import flat_options
+from sdlg.errors import BadOption, RunError, UnknownName
+from sdlg.options import Options
+from sdlg.risk import Keep, Origin, Risk, in_words
+from sdlg.risk.files import write_whole
+from sdlg.risk.maps import IsotonicMap, LogisticMap
+
+ISOTONIC = IsotonicMap((0.0, 1.0, 2.0), (0.1, 0.1, 0.9))
+LOGISTIC = LogisticMap(-1.0, 2.0, 0.0, 3.0)
+KEEP = Keep(0.2, 0.7, 60, 9, 300, 0.08, 0.26)
+MEASURE = "semantic_entropy_frequency"
+
+
+def origin(**changes) -> Origin:
+    return Origin(
+        **{
+            "model": "scripted", "nli": "fake-nli", "method": "sdlg", "preset": "default", "measure": MEASURE,
+            "higher_is_less_certain": True, "samples": 10, "metric": "rouge_l", "threshold": 0.5,
+            "data": {"name": "triviaqa", "sha256": "ab"}, "options": flat_options(asdict(Options())), **changes,
+        }
+    )  # fmt: skip
+
+
+def risk(**changes) -> Risk:
+    return Risk(
+        **{
+            "map": ISOTONIC, "smallest": 1 / 32, "n": 300, "n_wrong": 120, "origin": origin(), "keep": KEEP,
+            "out_of_fold": {"brier": 0.2}, "created": "2026-01-01T00:00:00+00:00", "notes": ("rough",),
+            "versions": {"sdlg": "0.1.0", "run": {}}, **changes,
+        }
+    )  # fmt: skip
+
+
+def asked(**options):
+    return fake_pipeline(**options).ask("What is the capital of France?")
+
+
+def for_result(result, **changes) -> Risk:
+    """A calibration that was made like this result."""
+    made = {"model": result.model, "nli": result.nli, "samples": result.options.samples}
+    return risk(origin=origin(**{**made, "options": flat_options(asdict(result.options)), **changes}))
+
+
+# -- maps -------------------------------------------------------------------------------------------------------
+
+
+def test_maps_by_hand():
+    assert ISOTONIC([0.5, 1.5]).tolist() == pytest.approx([0.1, 0.5])
+    assert LOGISTIC(0.5) == pytest.approx(0.5)
+    assert LOGISTIC(1.0) == pytest.approx(1 / (1 + math.exp(-1)))
+
+
+def test_beyond_what_was_seen_the_risk_is_that_of_the_last_value_seen():
+    assert ISOTONIC([-5.0, 9.0]).tolist() == [0.1, 0.9]
+    assert LOGISTIC([-5.0, 9.0]).tolist() == LOGISTIC([0.0, 3.0]).tolist()
+
+
+@given(st.floats(-1e300, 1e300), st.floats(-1e3, 1e3), st.floats(0, 1e3))
+def test_a_logistic_map_never_overflows(value, intercept, slope):
+    assert 0 <= LogisticMap(intercept, slope, -1e3, 1e3)(value) <= 1
+
+
+@given(st.lists(st.floats(-5, 5), min_size=2, max_size=20))
+def test_the_risk_never_falls_with_the_uncertainty(values):
+    ordered = sorted(values)
+    for made in (risk(), risk(map=LOGISTIC)):
+        found = [made(value) for value in ordered]
+        assert found == sorted(found)
+
+
+def test_no_risk_is_finer_than_the_answers_support():
+    made = risk(map=IsotonicMap((0.0, 1.0), (0.0, 1.0)))
+    assert made(0.0) == 1 / 32
+    assert made(1.0) == 1 - 1 / 32
+    assert made(0.4) == pytest.approx(0.4)
+
+
+def test_an_undefined_value_has_an_undefined_risk():
+    assert math.isnan(risk()(math.nan))
+    assert risk().sentence(math.nan) == f"{MEASURE} is undefined for this answer, and so is its risk"
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"map": IsotonicMap((0.0, 1.0), (0.9, 0.1))}, "not monotone"),
+        ({"map": LogisticMap(0.0, -1.0, 0.0, 1.0)}, "not monotone"),
+        ({"origin": origin(higher_is_less_certain=False)}, "not monotone"),
+        ({"n_wrong": 0}, "cannot be calibrated"),
+        ({"n_wrong": 300}, "cannot be calibrated"),
+        ({"smallest": 0.5}, "smallest risk"),
+    ],
+)
+def test_a_calibration_that_cannot_be_is_refused(changes, message):
+    with pytest.raises(ValueError, match=message):
+        risk(**changes)
+
+
+def test_a_measure_of_certainty_has_a_falling_map():
+    made = risk(map=IsotonicMap((0.0, 1.0), (0.9, 0.1)), origin=origin(higher_is_less_certain=False))
+    assert made(0.0) > made(1.0)
+    assert made.keeps(0.8)
+    assert not made.keeps(0.6)
+
+
+# -- words ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("share", "words"),
+    [
+        (0.0, "about 1 in 1000 such answers is wrong"),
+        (0.031, "about 1 in 30 such answers is wrong"),
+        (0.05, "about 1 in 20 such answers is wrong"),
+        (0.1, "about 1 in 10 such answers is wrong"),
+        (0.149, "about 1 in 7 such answers is wrong"),
+        (0.15, "about 2 in 10 such answers are wrong"),
+        (0.5, "about 5 in 10 such answers are wrong"),
+        (0.7, "about 7 in 10 such answers are wrong"),
+        (0.92, "about 9 in 10 such answers are wrong"),
+        (0.95, "about 19 in 20 such answers are wrong"),
+        (0.97, "nearly all such answers are wrong"),
+        (1.0, "nearly all such answers are wrong"),
+    ],
+)
+def test_risks_in_words(share, words):
+    assert in_words(share) == words
+
+
+@given(st.floats(0, 1))
+def test_words_never_say_none_or_all_and_are_close(share):
+    words = in_words(share)
+    assert " 0 in" not in words
+    assert "10 in 10" not in words
+    if words.startswith("about"):
+        count, of = (int(part) for part in words.removeprefix("about ").split(" such")[0].split(" in "))
+        assert count / of == pytest.approx(share, abs=0.051)
+
+
+def test_the_sentence_is_clipped_to_what_the_answers_support():
+    made = risk(map=IsotonicMap((0.0, 1.0), (0.0, 1.0)))
+    assert made.sentence(0.0) == "about 1 in 30 such answers is wrong"
+    assert replace(made, smallest=1 / 12).sentence(0.0) == "about 1 in 10 such answers is wrong"
+    assert replace(made, smallest=1 / 12).sentence(1.0) == "about 9 in 10 such answers are wrong"
+
+
+def test_the_basis_says_what_was_measured():
+    assert risk().basis == "measured on 300 answers to triviaqa (wrong is rouge_l below 0.5)"
+
+
+# -- keeping ----------------------------------------------------------------------------------------------------
+
+
+def test_answers_are_kept_up_to_the_threshold_if_there_is_one():
+    assert risk().keeps(0.7) is True
+    assert risk().keeps(0.71) is False
+    assert risk().keeps(math.nan) is None
+    assert risk(keep=replace(KEEP, threshold=None)).keeps(0.0) is None
+
+
+def test_coverage_and_error_rate_are_those_of_the_counts():
+    assert (KEEP.coverage, KEEP.error_rate) == (0.2, 0.15)
+    nothing = Keep(0.2, None, 0, 0, 300, None, None)
+    assert nothing.coverage == 0.0
+    assert math.isnan(nothing.error_rate)
+
+
+# -- does it hold here? -----------------------------------------------------------------------------------------
+
+
+def test_a_result_made_alike_has_no_warnings_and_its_value_is_found():
+    result = asked()
+    made = for_result(result)
+    assert made.check(result) == []
+    assert made.value_in(result) == result.estimates[MEASURE].value
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"model": "gpt2"}, "--model gpt2, not scripted"),
+        ({"method": "multinomial"}, "--method multinomial, not sdlg"),
+        ({"measure": "SAR"}, "is of SAR, which the result does not have; add --measures 'SAR'"),
+        (
+            {
+                "measure": f"{MEASURE} @ strict+components",
+                "options": {**flat_options(asdict(Options())), "linkage": "components"},
+            },
+            "--linkage components, not greedy_first",
+        ),
+        (
+            {"method": "sdlg:beams=3", "options": {**flat_options(asdict(Options())), "beams": 3}},
+            "--beams 3, not 5",
+        ),
+    ],
+)
+def test_another_model_method_or_measure_is_an_error(changes, message):
+    result = asked()
+    with pytest.raises(BadOption, match=message.replace("(", r"\(")):
+        for_result(result, **changes).check(result)
+
+
+def test_other_differences_are_warnings():
+    result = asked()
+    options = {**flat_options(asdict(result.options)), "max_tokens": 7, "seed": 99, "weighting": "uniform"}
+    found = for_result(result, nli="other", samples=5, options=options).check(result)
+    assert found == [
+        "the calibration was made with --nli other, not fake-nli: the risk may be off",
+        "the calibration was made with --samples 5, not 10: the risk may be off",
+        "the calibration was made with --max-tokens 7, not 64: the risk may be off",
+    ]
+
+
+def test_options_of_scoring_only_matter_to_sdlg():
+    result = asked(method="multinomial")
+    options = {**flat_options(asdict(result.options)), "ranking": "raw"}
+    assert for_result(result, method="multinomial", options=options).check(result) == []
+
+
+def test_options_that_are_lists_in_the_file_are_compared_as_such():
+    result = asked(stop_strings=("\n",))
+    assert for_result(result).check(result) == []
+    options = {**flat_options(asdict(result.options)), "stop_strings": []}
+    assert len(for_result(result, options=options).check(result)) == 1
+
+
+def test_a_measure_is_found_under_an_alias():
+    result = asked(measures=["DSE"])
+    without = replace(result, estimates={"DSE": result.estimates["DSE"]})
+    assert for_result(result).value_in(without) == result.estimates["DSE"].value
+
+
+def test_a_measure_that_was_asked_for_and_is_undefined_is_not_an_error():
+    result = asked(method="multinomial", measures=["semantic_entropy_importance_only"])
+    made = for_result(result, method="multinomial", measure="semantic_entropy_importance_only")
+    assert math.isnan(made.value_in(result))
+    assert made.check(result) == []
+
+
+def test_a_setup_is_checked_before_anything_is_generated():
+    pipeline = fake_pipeline()
+    made = for_result(pipeline.ask("What?"))
+    assert made.check_setup(pipeline.model.name, pipeline.nli.name, pipeline.method, pipeline.options) == []
+    with pytest.raises(BadOption, match="--method sdlg, not beam"):
+        made.check_setup(pipeline.model.name, pipeline.nli.name, "beam", pipeline.options)
+
+
+# -- files ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("made", [risk(), risk(map=LOGISTIC), risk(keep=Keep(0.2, None, 0, 0, 300, None, None, "no"))])
+def test_a_file_gives_back_what_was_saved(made, tmp_path):
+    made.save(tmp_path / "risk.json")
+    again = Risk.load(tmp_path / "risk.json")
+    assert again == made
+    values = np.linspace(-1, 4, 50)
+    assert [again(value) for value in values] == [made(value) for value in values]
+
+
+def test_the_file_is_plain_json_that_says_its_format(tmp_path):
+    risk().save(tmp_path / "risk.json")
+    found = json.loads((tmp_path / "risk.json").read_text())
+    assert found["format"] == "sdlg.calibration/1"
+    assert found["map"] == {"kind": "isotonic", "values": [0.0, 1.0, 2.0], "risks": [0.1, 0.1, 0.9]}
+
+
+def test_saving_replaces_the_file_and_leaves_nothing_else(tmp_path):
+    for made in (risk(), risk(map=LOGISTIC)):
+        made.save(tmp_path / "risk.json")
+    assert Risk.load(tmp_path / "risk.json").map == LOGISTIC
+    assert [path.name for path in tmp_path.iterdir()] == ["risk.json"]
+
+
+def test_a_folder_that_is_not_there_is_a_clear_error(tmp_path):
+    with pytest.raises(RunError, match="cannot write"):
+        risk().save(tmp_path / "no" / "risk.json")
+    with pytest.raises(BadOption, match="cannot read the calibration"):
+        Risk.load(tmp_path / "risk.json")
+
+
+def test_a_failed_write_leaves_the_old_file(tmp_path, monkeypatch):
+    risk().save(tmp_path / "risk.json")
+    monkeypatch.setattr("pathlib.Path.replace", _full_disk)
+    with pytest.raises(RunError, match="No space left"):
+        risk(map=LOGISTIC).save(tmp_path / "risk.json")
+    assert Risk.load(tmp_path / "risk.json") == risk()
+    assert [path.name for path in tmp_path.iterdir()] == ["risk.json"]
+
+
+def _full_disk(*_):
+    raise OSError(28, "No space left on device")
+
+
+def test_a_link_stays_a_link_and_a_device_stays_a_device(tmp_path):
+    (tmp_path / "link").symlink_to(tmp_path / "file")
+    write_whole(tmp_path / "link", b"x")
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "file").read_bytes() == b"x"
+    write_whole(tmp_path.__class__("/dev/null"), b"x")
+    assert tmp_path.__class__("/dev/null").is_char_device()
+
+
+def broken(tmp_path, change):
+    """A file that was damaged after it was saved."""
+    risk().save(tmp_path / "risk.json")
+    found = json.loads((tmp_path / "risk.json").read_text())
+    change(found)
+    (tmp_path / "risk.json").write_text(json.dumps(found))
+    return tmp_path / "risk.json"
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda row: row.pop("map"), "has no map"),
+        (lambda row: row.pop("n"), "has no n"),
+        (lambda row: row["origin"].pop("model"), "origin has no model"),
+        (lambda row: row["map"].pop("risks"), "map has no risks"),
+        (lambda row: row["keep"].update(kept=-1), "kept must be a whole number"),
+        (lambda row: row.update(format="sdlg.calibration/2"), "this version reads sdlg.calibration/1"),
+        (lambda row: row.pop("format"), "it has no format; make one with sdlg calibrate"),
+        (lambda row: row["map"].update(risks=[0.9, 0.5, 0.1]), "not monotone"),
+        (lambda row: row["map"].update(values=[1.0, 1.0, 2.0]), "values must rise"),
+        (lambda row: row["map"].update(values=[0.0, 1.0]), "are not knots"),
+        (lambda row: row["map"].update(values=[], risks=[]), "are not knots"),
+        (lambda row: row["map"].update(risks=[0.1, 0.5, 1.5]), "between 0 and 1"),
+        (lambda row: row["map"].update(risks=[0.1, math.nan, 0.5]), "must be a list of numbers"),
+        (lambda row: row["map"].update(risks="high"), "must be a list of numbers"),
+        (lambda row: row.update(map=[]), "unknown map"),
+        (lambda row: row.update(origin=3), "origin is not an object"),
+        (lambda row: row["origin"].update(threshold=True), "threshold must be a number"),
+        (lambda row: row["origin"].update(model=None), "model must be a text"),
+        (lambda row: row["origin"].update(higher_is_less_certain=0), "true or false"),
+        (lambda row: row.update(notes=[1]), "a list of texts"),
+    ],
+)
+def test_a_damaged_file_says_what_is_wrong_with_it(change, message, tmp_path):
+    with pytest.raises((BadOption, UnknownName), match=message):
+        Risk.load(broken(tmp_path, change))
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"\xff\xfe", b"[1, 2]", b"null", b"[" * 100_000])
+def test_what_is_no_calibration_is_refused(content, tmp_path):
+    (tmp_path / "risk.json").write_bytes(content)
+    with pytest.raises(BadOption, match="is not a calibration"):
+        Risk.load(tmp_path / "risk.json")
+
+
+def test_a_logistic_map_with_its_ends_swapped_is_refused(tmp_path):
+    swapped = {"kind": "logistic", "intercept": 0.0, "slope": 1.0, "low": 4.0, "high": 1.0}
+    with pytest.raises(BadOption, match="above the highest"):
+        Risk.load(broken(tmp_path, lambda row: row.update(map=swapped)))
+
+
+def test_using_a_calibration_needs_numpy_only():
+    code = (
+        "import sys, sdlg.risk; print([m for m in ('torch', 'transformers', 'sklearn', 'scipy', 'matplotlib', 'rich')"
+        " if m in sys.modules])"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert found.strip() == "[]"
