@@ -136,6 +136,17 @@ def embedded_pipeline():
     return Pipeline()
 
 
+@pytest.fixture(scope="session")
+def tiny_folders(tmp_path_factory):
+    """A tiny language model and a tiny NLI model on disk, for commands and other processes."""
+    base = tmp_path_factory.mktemp("tiny")
+    tiny_model("llama").save_pretrained(base / "lm")
+    word_tokenizer().save_pretrained(base / "lm")
+    tiny_nli().model.save_pretrained(base / "nli")
+    minilm_tokenizer().save_pretrained(base / "nli")
+    return str(base / "lm"), str(base / "nli")
+
+
 @pytest.fixture
 def smollm2():
     return embedded_pipeline().model

@@ -7,14 +7,12 @@ import os
 import random
 import signal
 import time
-from functools import cache
 from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from conftest import minilm_tokenizer, tiny_model, tiny_nli, word_tokenizer
 from fakes import CAPITAL, MEANINGS, FakeNli
 from sdlg import ScriptedModel
 from sdlg.cli import main
@@ -339,21 +337,6 @@ def test_a_question_longer_than_the_context_is_a_skip_with_its_reason(tmp_path, 
 
 
 # -- the command, with real models ------------------------------------------------------------------------------
-
-
-@cache
-def _tiny_folders(base):
-    lm, nli = base / "lm", base / "nli"
-    tiny_model("llama").save_pretrained(lm)
-    word_tokenizer().save_pretrained(lm)
-    tiny_nli().model.save_pretrained(nli)
-    minilm_tokenizer().save_pretrained(nli)
-    return str(lm), str(nli)
-
-
-@pytest.fixture(scope="session")
-def tiny_folders(tmp_path_factory):
-    return _tiny_folders(tmp_path_factory.mktemp("tiny"))
 
 
 def command(folders, data, *more):

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import io
 import json
 import math
 import subprocess
 import sys
 from dataclasses import asdict, replace
+from pathlib import Path
 
+import jsonschema
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.console import Console
 
+import sdlg
 from fakes import fake_pipeline
 from sdlg.batch import flat_options
 from sdlg.errors import BadOption, RunError, UnknownName
@@ -20,6 +25,9 @@ from sdlg.options import Options
 from sdlg.risk import Keep, Origin, Risk, in_words
 from sdlg.risk.files import write_whole
 from sdlg.risk.maps import IsotonicMap, LogisticMap
+from sdlg.views.terminal import print_result
+
+SCHEMA = Path(sdlg.__file__).parent / "result.schema.json"
 
 ISOTONIC = IsotonicMap((0.0, 1.0, 2.0), (0.1, 0.1, 0.9))
 LOGISTIC = LogisticMap(-1.0, 2.0, 0.0, 3.0)
@@ -375,3 +383,34 @@ def test_using_a_calibration_needs_numpy_only():
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert found.strip() == "[]"
+
+
+# -- with an answer -----------------------------------------------------------------------------------------------
+
+
+def test_asking_with_a_calibration_tells_the_risk_everywhere(tmp_path):
+    """In the record, in JSON, in the terminal and in a notebook; the measure it needs is made without being named."""
+    made = for_result(asked())
+    made.save(tmp_path / "risk.json")
+    result = fake_pipeline(samples=3, calibration=tmp_path / "risk.json").ask("Where is the Louvre?")
+    assert result.risk is not None
+    assert result.risk.probability == made(made.value_in(result))
+    assert result.risk.sentence in repr(result)
+    assert json.loads(result.to_json())["risk"]["sentence"] == result.risk.sentence
+    jsonschema.validate(json.loads(result.to_json()), json.loads(SCHEMA.read_text()))
+    console = Console(record=True, width=200, file=io.StringIO())
+    print_result(console, result)
+    assert result.risk.sentence in console.export_text()
+    assert result.risk.sentence in result._repr_html_()
+
+
+def test_without_a_calibration_there_is_no_risk():
+    result = fake_pipeline(samples=3).ask("Where is the Louvre?")
+    assert result.risk is None
+    assert json.loads(result.to_json())["risk"] is None
+
+
+def test_a_calibration_of_another_model_is_refused_before_anything_is_generated(tmp_path):
+    for_result(asked(), model="another").save(tmp_path / "risk.json")
+    with pytest.raises(BadOption, match="--model another"):
+        fake_pipeline(samples=3, calibration=str(tmp_path / "risk.json"))

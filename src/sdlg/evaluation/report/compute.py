@@ -1,0 +1,158 @@
+"""What n samples cost, counted from the recorded sequences: tokens through the language model and analytic FLOPs.
+
+P, Q, S are the parameters of the language model, the NLI model and the similarity model (the NLI model's, where the run
+does not say); p the prompt's tokens, q those of the bare question, T_i the decisions of sequence i (its ending
+included), t_i the place of its substitution, K the distinct texts among the n sequences.
+
+Tokens through the language model (the last decision of a sequence is never run):
+
+    from scratch, any sampler    Σ_i (p + T_i − 1)
+    shared prefixes, multinomial p + Σ_i (T_i − 1)
+    shared prefixes, SDLG        p + (T_1 − 1) + Σ_{i>1} (T_i − t_i − 1)
+
+FLOPs: 2 P per token through the language model, 2 Q per token through the NLI model, and as much again for its gradient
+with respect to the inputs. Every text that the NLI or the similarity model reads begins with the question.
+
+    generation   2P · tokens, for all
+    reading      SDLG: the scores, 4Q · 2(q + T_1); multinomial: nothing;
+                 SAR: Σ_{distinct i} 2S T_i (2(q + T_i) − 1) + Σ_{distinct i<j} 2S (2q + T_i + T_j)
+    clusters     SDLG and multinomial: Σ_{distinct i≠j} 2Q (2q + T_i + T_j); SAR: nothing
+
+Attention over earlier positions is left out: at these lengths it is small beside 2P. An ending of several tokens
+counts as one. The NLI model's tokens are counted as the language model's; q is the question's characters times the
+run's tokens per character of an answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from collections.abc import Sequence as Many
+from dataclasses import dataclass
+from typing import Any
+
+from .views import RunView
+
+Tokens = Callable[["Drawn", int], float]
+
+
+@dataclass(frozen=True, slots=True)
+class Parameters:
+    """How large the models are."""
+
+    model: float
+    nli: float
+    similarity: float
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """What one question's samples look like to the accountant."""
+
+    prompt: int  # p
+    question: float  # q
+    lengths: tuple[int, ...]  # T_i
+    positions: tuple[int, ...]  # t_i; −1: not branched
+    distinct: tuple[int, ...]  # index of each sample's text
+
+    def firsts(self, n: int) -> list[int]:
+        """The first sample of each distinct text among the first n."""
+        return sorted({text: place for place, text in reversed(list(enumerate(self.distinct[:n])))}.values())
+
+
+# -- tokens through the language model --------------------------------------------------------------------------
+
+
+def tokens_from_scratch(drawn: Drawn, n: int) -> float:
+    """Every sample reads the prompt again."""
+    return float(sum(drawn.prompt + max(0, length - 1) for length in drawn.lengths[:n]))
+
+
+def tokens_shared(drawn: Drawn, n: int) -> float:
+    """The prompt is read once; a branch begins after the word it changes."""
+    pairs = zip(drawn.lengths[:n], drawn.positions[:n], strict=True)
+    return float(drawn.prompt + sum(max(0, length - 1 - max(0, position)) for length, position in pairs))
+
+
+# -- FLOPs ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Flops:
+    """Of one question."""
+
+    generation: float
+    reading: float  # scores of words, or relevance and similarities
+    clusters: float
+
+    @property
+    def total(self) -> float:
+        """All of it."""
+        return self.generation + self.reading + self.clusters
+
+
+def sdlg_flops(drawn: Drawn, n: int, sizes: Parameters, tokens: Tokens) -> Flops:
+    """Generation, one gradient of the NLI model, and clusters."""
+    gradient = 4 * sizes.nli * 2 * (drawn.question + drawn.lengths[0])
+    return Flops(2 * sizes.model * tokens(drawn, n), gradient, 2 * sizes.nli * _pair_tokens(drawn, n))
+
+
+def multinomial_flops(drawn: Drawn, n: int, sizes: Parameters, tokens: Tokens) -> Flops:
+    """Generation and clusters."""
+    return Flops(2 * sizes.model * tokens(drawn, n), 0.0, 2 * sizes.nli * _pair_tokens(drawn, n))
+
+
+def sar_flops(drawn: Drawn, n: int, sizes: Parameters, tokens: Tokens) -> Flops:
+    """Generation, each token's relevance, and similarities of all pairs."""
+    lengths = [drawn.lengths[place] for place in drawn.firsts(n)]
+    relevance = sum(length * (2 * (drawn.question + length) - 1) for length in lengths)
+    similarity = _pair_tokens(drawn, n) / 2
+    return Flops(2 * sizes.model * tokens(drawn, n), 2 * sizes.similarity * (relevance + similarity), 0.0)
+
+
+def _pair_tokens(drawn: Drawn, n: int) -> float:
+    """Σ_{i≠j} (2q + T_i + T_j) = 2 (K − 1) (K q + Σ T_i)."""
+    lengths = [drawn.lengths[place] for place in drawn.firsts(n)]
+    return 2 * (len(lengths) - 1) * (len(lengths) * drawn.question + sum(lengths))
+
+
+# -- from a run -------------------------------------------------------------------------------------------------
+
+
+def parameters_of(view: RunView) -> Parameters | None:
+    """As recorded; None where the run does not say."""
+    found = view.run.parameters
+    if not found.get("model") or not found.get("nli"):
+        return None
+    return Parameters(float(found["model"]), float(found["nli"]), float(found.get("similarity") or found["nli"]))
+
+
+def drawn_samples(view: RunView, method: str) -> list[Drawn]:
+    """One per question that passed all stages."""
+    rows = [(view.run.generated[name], view.run.clustered[name]) for name in view.run.ids]
+    rate = _tokens_per_character([generated["methods"][method]["samples"] for generated, _ in rows])
+    return [_drawn(generated, clustered, method, rate) for generated, clustered in rows]
+
+
+def _drawn(generated: Mapping[str, Any], clustered: Mapping[str, Any], method: str, rate: float) -> Drawn:
+    samples = generated["methods"][method]["samples"]
+    prompt = int((generated.get("cost") or {}).get("prompt_tokens", 0))
+    changes = [sample.get("substitution") for sample in samples]
+    positions = tuple(-1 if change is None else int(change["position"]) for change in changes)
+    distinct = tuple(clustered["methods"][method]["distinct"])
+    return Drawn(prompt, rate * len(generated["question"]), tuple(map(_decisions, samples)), positions, distinct)
+
+
+def _decisions(sample: Mapping[str, Any]) -> int:
+    return len(sample["token_ids"]) + (sample.get("stop_logprob") is not None)
+
+
+def _tokens_per_character(questions: Many[Many[Mapping[str, Any]]]) -> float:
+    samples = [sample for samples in questions for sample in samples]
+    characters = sum(len(sample["text"]) for sample in samples)
+    return sum(len(sample["token_ids"]) for sample in samples) / characters if characters else 0.25
+
+
+def measured_forward_tokens(view: RunView, method: str) -> float:
+    """Mean tokens that really went through the language model, all beams counted, as from a cold start."""
+    costs = [view.run.generated[name]["methods"][method].get("cost") or {} for name in view.run.ids]
+    return float(sum(cost.get("forward_tokens", 0) for cost in costs)) / len(costs)

@@ -1,0 +1,127 @@
+"""The three scores of SDLG, one by one: AUROC against the threshold for each set of weights that was run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from collections.abc import Sequence as Many
+from dataclasses import dataclass
+
+from ...results import PAPER_COLUMNS
+from ...statistics import RESAMPLES
+from ..charts import LineChart, line_of
+from ..columns import SDLG, WEIGHTS, Column, is_measured, settings_of
+from ..elements import Block, Paragraph, Section
+from ..tables import Number, Row, Table
+from ..views import RunView, Target, metric_name
+
+_INTRO = (
+    "SDLG ranks substitutions by three scores: attribution, substitution and importance. Each line leaves some of "
+    "them out (weight 0), or weighs them otherwise."
+)
+_EQUAL = 1 / 3
+_LOOKS = (("blue", "solid"), ("vermillion", "dashed"), ("green", "dashed"), ("purple", "dotted"), ("orange", "dotted"),
+          ("grey", "dashed"))  # fmt: skip
+Weights = tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Variant:
+    """SDLG with these weights, in this run."""
+
+    view: RunView
+    method: str
+    measure: str
+    weights: Weights
+
+    @property
+    def label(self) -> str:
+        return weights_name(self.weights)
+
+
+def ablation(views: Many[RunView]) -> Section:
+    """A chart and a table for each data set and model with at least two sets of weights."""
+    groups = [group for group in _groups(views) if len({variant.weights for variant in group}) > 1]
+    blocks: list[Block] = []
+    for group in groups:
+        blocks += [_chart(group), _table(group)]
+    if not groups:
+        blocks = [Paragraph(
+            "No run has SDLG with other weights. To see what each score is good for, add methods like "
+            "sdlg:attribution_weight=0 to --methods."
+        )]  # fmt: skip
+    return Section("ablation", "The three scores, one by one", _INTRO, tuple(blocks))
+
+
+def weights_name(weights: Weights) -> str:
+    """Which scores count, and how much where they do not count alike."""
+    names = [name.removesuffix("_weight") for name in WEIGHTS]
+    used = [(name, weight) for name, weight in zip(names, weights, strict=True) if weight]
+    if len({weight for _, weight in used}) == 1:
+        return "all three" if len(used) == 3 else " + ".join(name for name, _ in used)
+    return ", ".join(f"{name} {weight:g}" for name, weight in used)
+
+
+def weights_of(view: RunView, method: str) -> Weights:
+    """The method's own, or the run's; the smallest that are left count as 1, so that scale does not matter."""
+    options: Mapping[str, object] = {**(view.plan.get("options") or {}), **settings_of(method)}
+    found = [float(str(options.get(name, _EQUAL))) for name in WEIGHTS]
+    unit = min((weight for weight in found if weight > 0), default=1.0)
+    return tuple(round(weight / unit, 4) for weight in found)
+
+
+def _groups(views: Many[RunView]) -> list[list[_Variant]]:
+    """Runs of the same data and model are compared with each other."""
+    groups: dict[tuple[str, str], list[_Variant]] = {}
+    for view in views:
+        groups.setdefault((view.run.data, view.run.model), []).extend(_variants(view))
+    return list(groups.values())
+
+
+def _variants(view: RunView) -> Iterator[_Variant]:
+    measure = PAPER_COLUMNS[SDLG][1]
+    for method in view.run.methods_of("sdlg"):
+        if is_measured(view, method, measure):
+            yield _Variant(view, method, measure, weights_of(view, method))
+
+
+def _labels(group: list[_Variant]) -> list[str]:
+    """The weights; the run or the method, too, where they are not enough to tell two apart."""
+    plain = [variant.label for variant in group]
+    same_run = len({variant.view.label for variant in group}) == 1
+    other = [variant.method if same_run else variant.view.label for variant in group]
+    return [name if plain.count(name) == 1 else f"{name} ({more})" for name, more in zip(plain, other, strict=True)]
+
+
+def _chart(group: list[_Variant]) -> LineChart:
+    first = group[0].view
+    thresholds = tuple(first.run.thresholds)
+    lines = tuple(
+        line_of(label, thresholds, _aurocs(variant, thresholds), *_LOOKS[place % len(_LOOKS)])
+        for place, (label, variant) in enumerate(zip(_labels(group), group, strict=True))
+    )
+    return LineChart(
+        f"ablation-{first.slug}",
+        f"{first.run.data} · {first.run.model}: SDLG with some of its scores",
+        f"AUROC of {SDLG} against the threshold for {len(lines)} sets of weights; the table has the numbers.",
+        f"threshold of {metric_name(first.target.metric)}",
+        "AUROC",
+        lines,
+        whole_x=False,
+    )
+
+
+def _aurocs(variant: _Variant, thresholds: tuple[float, ...]) -> tuple[Number, ...]:
+    metric = variant.view.target.metric
+    targets = (Target(metric, threshold) for threshold in thresholds)
+    return tuple(variant.view.auroc(variant.method, variant.measure, target) for target in targets)
+
+
+def _table(group: list[_Variant]) -> Table:
+    rows = []
+    for label, variant in zip(_labels(group), group, strict=True):
+        column = Column(SDLG, variant.method, variant.measure)
+        auroc = column.auroc(variant.view, variant.view.target, resamples=RESAMPLES)
+        rows.append(Row((label, variant.view.label, variant.method, auroc)))
+    view = group[0].view
+    caption = f"{view.run.data} · {view.run.model}: AUROC of {SDLG} at {view.target} by the scores that count."
+    return Table(f"ablation-{view.slug}-table", caption, ("scores", "run", "sampler", "AUROC"), tuple(rows))
