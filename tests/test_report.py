@@ -307,7 +307,7 @@ def test_weights_have_names():
 # -- compute ----------------------------------------------------------------------------------------------------
 
 DRAWN = Drawn(prompt=10, question=4.0, lengths=(5, 6, 4), positions=(-1, 2, 3), distinct=(0, 1, 0))
-SIZES = Parameters(model=100.0, nli=10.0, similarity=20.0)
+SIZES = Parameters(model=100.0, nli=10.0)
 
 
 def test_tokens_are_those_of_the_formulas():
@@ -322,7 +322,7 @@ def test_flops_are_those_of_the_formulas():
     assert (sdlg.generation, sdlg.reading, sdlg.clusters) == (2 * 100 * 17, 4 * 10 * 2 * (4 + 5), 2 * 10 * pairs)
     assert multinomial_flops(DRAWN, 3, SIZES, tokens_shared).reading == 0
     sar = sar_flops(DRAWN, 3, SIZES, tokens_from_scratch)
-    assert sar.reading == 2 * 20 * (5 * (2 * 9 - 1) + 6 * (2 * 10 - 1) + pairs / 2)
+    assert sar.reading == 2 * 10 * (5 * (2 * 9 - 1) + 6 * (2 * 10 - 1) + pairs / 2)
     assert sar.clusters == 0
     assert sdlg.total == sdlg.generation + sdlg.reading + sdlg.clusters
 

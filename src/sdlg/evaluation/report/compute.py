@@ -1,7 +1,7 @@
 """What n samples cost, counted from the recorded sequences: tokens through the language model and analytic FLOPs.
 
-P, Q, S are the parameters of the language model, the NLI model and the similarity model (the NLI model's, where the run
-does not say); p the prompt's tokens, q those of the bare question, T_i the decisions of sequence i (its ending
+P and Q are the parameters of the language model and of the NLI model (SAR's similarity model is taken to be as large as
+the latter); p the prompt's tokens, q those of the bare question, T_i the decisions of sequence i (its ending
 included), t_i the place of its substitution, K the distinct texts among the n sequences.
 
 Tokens through the language model (the last decision of a sequence is never run):
@@ -15,7 +15,7 @@ with respect to the inputs. Every text that the NLI or the similarity model read
 
     generation   2P · tokens, for all
     reading      SDLG: the scores, 4Q · 2(q + T_1); multinomial: nothing;
-                 SAR: Σ_{distinct i} 2S T_i (2(q + T_i) − 1) + Σ_{distinct i<j} 2S (2q + T_i + T_j)
+                 SAR: Σ_{distinct i} 2Q T_i (2(q + T_i) − 1) + Σ_{distinct i<j} 2Q (2q + T_i + T_j)
     clusters     SDLG and multinomial: Σ_{distinct i≠j} 2Q (2q + T_i + T_j); SAR: nothing
 
 Attention over earlier positions is left out: at these lengths it is small beside 2P. An ending of several tokens
@@ -41,7 +41,6 @@ class Parameters:
 
     model: float
     nli: float
-    similarity: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +105,7 @@ def sar_flops(drawn: Drawn, n: int, sizes: Parameters, tokens: Tokens) -> Flops:
     lengths = [drawn.lengths[place] for place in drawn.firsts(n)]
     relevance = sum(length * (2 * (drawn.question + length) - 1) for length in lengths)
     similarity = _pair_tokens(drawn, n) / 2
-    return Flops(2 * sizes.model * tokens(drawn, n), 2 * sizes.similarity * (relevance + similarity), 0.0)
+    return Flops(2 * sizes.model * tokens(drawn, n), 2 * sizes.nli * (relevance + similarity), 0.0)
 
 
 def _pair_tokens(drawn: Drawn, n: int) -> float:
@@ -120,10 +119,8 @@ def _pair_tokens(drawn: Drawn, n: int) -> float:
 
 def parameters_of(view: RunView) -> Parameters | None:
     """As recorded; None where the run does not say."""
-    found = view.run.parameters
-    if not found.get("model") or not found.get("nli"):
-        return None
-    return Parameters(float(found["model"]), float(found["nli"]), float(found.get("similarity") or found["nli"]))
+    model, nli = (view.run.parameters.get(name) for name in ("model", "nli"))
+    return Parameters(float(model), float(nli)) if model and nli else None
 
 
 def drawn_samples(view: RunView, method: str) -> list[Drawn]:
