@@ -66,8 +66,7 @@ def _config(plan: Plan) -> dict:
         "format": "sdlg.run/1",
         "data": {"name": plan.data, "sha256": "0" * 64, "rows": 817, "evaluated": plan.questions},
         "order": ids,
-        "created": "2026-11-16T04:00:00+00:00",
-        "versions": {"sdlg": "0.1.0", "python": "3.11.7", "torch": "2.13.0", "transformers": "5.0.0"},
+        "sessions": [{"began": "2026-11-16T04:00:00+00:00", "sdlg": "0.1.0", "python": "3.11.7", "torch": "2.13.0"}],
         "plan": {
             "data": plan.data,
             "model": plan.model,

@@ -379,7 +379,7 @@ def write_run(folder: Path, n: int = 200, unjudged: int = 3, undefined: int = 4,
         methods=("sdlg", "multinomial:temperature=0.5", "multinomial:temperature=1.0"), **plan,
     )  # fmt: skip
     data = {"name": "triviaqa", "sha256": "ab" * 32, "rows": 8837, "evaluated": n}
-    config = {"format": "sdlg.run/1", "data": data, "versions": {"sdlg": "0.1.0"}, "plan": made.to_dict()}
+    config = {"format": "sdlg.run/1", "data": data, "sessions": [{"sdlg": "0.1.0"}], "plan": made.to_dict()}
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "run.json").write_text(json.dumps(config))
     rows = [_rows(number, float(values[number]), bool(wrong[number]), number < unjudged) for number in range(n)]

@@ -87,6 +87,12 @@ def test_triviaqa_reads_the_hub_form_and_old_quotes():
     assert item.references == ("Bo", "B.")
 
 
+def test_triviaqa_asks_a_question_once_however_often_the_hub_has_it():
+    row = {"question_id": "x", "question": "Who?", "answer": {"value": "Bo", "aliases": ["Bo"]}}
+    many = [{**row, "question_id": str(k), "question": f"Q{k}?"} for k in range(10)]
+    assert [item.id for item in TRIVIAQA.items([*many, row, row])] == ["triviaqa-x"]
+
+
 @pytest.mark.skipif(not (SHARED / "data").exists(), reason="needs the shared data")
 @pytest.mark.parametrize(("name", "count"), [("truthfulqa", 812), ("coqa", 7983), ("triviaqa", 8837)])
 def test_shared_files_are_read_whole(name, count):
@@ -177,6 +183,9 @@ def test_what_cannot_be_read_is_told(tmp_path):
     double = [{"question": "q", "references": ["a"], "id": "x"}] * 2
     with pytest.raises(BadOption, match="'x'"):
         load_data(str(write(tmp_path / "double.jsonl", double)))
+    (tmp_path / "coqa_dev.jsonl").write_text('{"story": "s"}\n')
+    with pytest.raises(RunError, match="the rows of coqa are not as expected: KeyError 'questions'"):
+        load_data("coqa", tmp_path)
     (tmp_path / "truthfulqa.jsonl").write_text("{\n")
     with pytest.raises(RunError, match=r"truthfulqa.jsonl, line 1: not valid JSON"):
         load_data("truthfulqa", tmp_path)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import resource
 import signal
 import time
 from multiprocessing import get_context
@@ -88,6 +89,7 @@ def test_methods_are_read_with_their_options():
         ("multinomial:temperature", BadOption, "write name=value"),
         ("multinomial:temperature=hot", BadOption, "must be a number, not 'hot'"),
         ("multinomial:temperature=0", BadOption, "from 0.01"),
+        ("sdlg:linkage=components", BadOption, "does not shape a method's samples"),
         ("sdlg:samples=5", BadOption, "samples cannot differ between methods"),
         ("sdlg:max-tokens=5", BadOption, "use --max-tokens 5"),
     ],
@@ -102,6 +104,8 @@ def test_bad_plans_are_told():
         plan_of("x.jsonl", measures=("SE_XX",))
     with pytest.raises(BadOption, match="named twice"):
         plan_of("x.jsonl", methods=("sdlg", "sdlg"))
+    with pytest.raises(BadOption, match="named twice"):
+        plan_of("x.jsonl", methods=("multinomial", "multinomial:temperature=1"))
     with pytest.raises(BadOption, match=r"equivalence\+linkage"):
         plan_of("x.jsonl", clusterings=("strict",))
     with pytest.raises(UnknownName, match="unknown metric"):
@@ -152,22 +156,30 @@ def test_a_run_goes_through_all_stages(tmp_path, scripted):
     assert f"{find_measure('PE').name} @ not_contradiction+last_match" not in run.measures("sdlg")
 
 
-def test_rows_are_those_of_asking(tmp_path, scripted):
+ONE_ANSWER = {"": {"Paris": 1.0}, "Paris": {"<end>": 1.0}}
+
+
+@pytest.mark.parametrize("method", ["sdlg", "multinomial"])
+@pytest.mark.parametrize("script", [CAPITAL, ONE_ANSWER], ids=["many answers", "one answer"])
+def test_rows_are_those_of_asking(tmp_path, monkeypatch, method, script):
     """The run's numbers are those of `Pipeline.ask` with the same seed, at every number of samples."""
     from sdlg import Pipeline
 
-    plan = plan_of(write(tmp_path / "q.jsonl", ROWS[:1]), methods=("sdlg",), samples=5)
+    monkeypatch.setattr(stages, "load_model", lambda *_, **__: ScriptedModel(script))
+    monkeypatch.setattr(stages, "load_nli", lambda *_, **__: FakeNli(MEANINGS))
+    names = ("SE*_SDLG" if method == "sdlg" else "SE*_MS", "PE", "coverage", "semantic_entropy_proper_unique_total")
+    plan = plan_of(write(tmp_path / "q.jsonl", ROWS[:1]), methods=(method,), samples=5, measures=names)
     run_evaluation(plan, tmp_path / "run")
     run = load_run(tmp_path / "run")
     seed = seeded(plan.all_methods[0], 0, "paris").options.seed
-    for n in range(1, 6):
+    for n in range(2, 6):
         pipeline = Pipeline(
-            ScriptedModel(CAPITAL), FakeNli(MEANINGS), samples=n, seed=seed, measures=["SE*_SDLG", "PE"]
+            ScriptedModel(script), FakeNli(MEANINGS), method=method, samples=n, seed=seed, measures=names
         )
-        asked = pipeline.ask("Where is the Louvre?")
-        if len(asked.samples) == n:
-            for name in ("SE*_SDLG", "PE"):
-                assert run.values("sdlg", name, n)[0] == pytest.approx(asked.estimates[name].value, abs=1e-12)
+        asked = pipeline.ask("Where is the Louvre?").estimates
+        for name in names:
+            value = run.values(method, name, n)[0]
+            assert value == pytest.approx(asked[name].value, abs=1e-12) if name in asked else np.isnan(value)
 
 
 def test_clusters_of_any_kind_come_from_the_stored_verdicts(tmp_path, scripted):
@@ -294,22 +306,74 @@ def test_a_damaged_line_in_the_middle_is_told(tmp_path, scripted):
         run_evaluation(plan, tmp_path / "run")
 
 
-def test_a_full_disk_loses_no_row(tmp_path, scripted, monkeypatch):
+@pytest.mark.parametrize("room", [0, 1, 900, 3000, 9000])
+def test_a_full_disk_loses_no_row(tmp_path, room):
+    """What did not fit is taken back, whatever of it was written."""
+    store = Store(tmp_path / "run")
+    store.make_folder()
+    store.append("judge", {"id": "first"})
+    _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (store.file("judge").stat().st_size + room, hard))
+    try:
+        with pytest.raises(RunError, match=r"Nothing is lost: free some space"):
+            store.append("judge", {"id": "second", "text": "q" * 10_000})
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
+    assert store.rows("judge") == {"first": {"id": "first"}}
+    store.append("judge", {"id": "third"})
+    assert list(store.rows("judge")) == ["first", "third"]
+
+
+def test_a_run_that_never_began_may_be_asked_for_otherwise(tmp_path, scripted):
+    """A model that was mistyped is no reason to delete a folder."""
+    data = write(tmp_path / "q.jsonl")
+    with pytest.raises(RunError, match="no such model"):
+        run_evaluation(make_plan(
+            data, model="none", nli="fake", preset="default", changes={}, methods=("sdlg",), similarity_model="minilm",
+        ), tmp_path / "run")  # fmt: skip
+    run_evaluation(plan_of(data), tmp_path / "run")
+    assert load_run(tmp_path / "run").model == "scripted"
+
+
+def test_a_stage_without_those_before_it_is_refused(tmp_path, scripted):
+    with pytest.raises(UsageError, match="measure needs generate first"):
+        run_evaluation(plan_of(write(tmp_path / "q.jsonl")), tmp_path / "run", stages=("measure",))
+
+
+def test_a_refused_writer_changes_nothing(tmp_path, scripted):
     plan = plan_of(write(tmp_path / "q.jsonl"))
-    run_evaluation(plan, tmp_path / "whole")
-    real, calls = os.fsync, []
-
-    def fsync(descriptor):
-        calls.append(1)
-        if len(calls) == 4:
-            raise OSError(28, "No space left on device")
-        real(descriptor)
-
-    monkeypatch.setattr(os, "fsync", fsync)
-    with pytest.raises(RunError, match=r"No space left on device. Nothing is lost: free some space"):
-        run_evaluation(plan, tmp_path / "run")
     run_evaluation(plan, tmp_path / "run")
-    assert stored(tmp_path / "run") == stored(tmp_path / "whole")
+    before = (tmp_path / "run" / "run.json").read_text()
+    more = with_additions(plan, plan, measures=("number_of_clusters",))
+    with Store(tmp_path / "run").writing(), pytest.raises(UsageError, match="another sdlg eval"):
+        run_evaluation(more, tmp_path / "run")
+    assert (tmp_path / "run" / "run.json").read_text() == before
+
+
+def test_measures_that_ask_the_model_are_had_by_name(tmp_path, scripted):
+    plan = plan_of(write(tmp_path / "q.jsonl", ROWS[:1]), measures=("P(True)",))
+    run_evaluation(plan, tmp_path / "run")
+    run = load_run(tmp_path / "run")
+    assert np.isnan(run.values("sdlg", "P(True)")).all()
+    assert "gives none of the letters any probability" in next(iter(run.reasons("sdlg", "P(True)")))
+
+
+def test_every_session_is_noted(tmp_path, scripted):
+    plan = plan_of(write(tmp_path / "q.jsonl"))
+    for _ in range(2):
+        run_evaluation(plan, tmp_path / "run")
+    described = Store(tmp_path / "run").read_description()
+    assert len(described["sessions"]) == 2
+    assert load_run(tmp_path / "run").versions["python"]
+
+
+@pytest.mark.parametrize("missing", ["plan", "data"])
+def test_a_damaged_description_is_told(tmp_path, scripted, missing):
+    run_evaluation(plan_of(write(tmp_path / "q.jsonl")), tmp_path / "run")
+    path = tmp_path / "run" / "run.json"
+    path.write_text(json.dumps({k: v for k, v in json.loads(path.read_text()).items() if k != missing}))
+    with pytest.raises(RunError, match=f"damaged: it has no {missing}"):
+        load_run(tmp_path / "run")
 
 
 def test_two_writers_do_not_meet(tmp_path, scripted):
@@ -362,6 +426,9 @@ def test_the_command_runs_summarises_resumes_and_exports(tmp_path, tiny_folders,
     assert "number_of_clusters" in load_run(Path(out)).measures("sdlg")
     assert main(["eval", "--out", out, "--samples", "4"]) == 2
     assert "leave out --samples" in capsys.readouterr().err
+    assert main(["eval", "--out", out, "--model", "another"]) == 2
+    assert "leave out --model" in capsys.readouterr().err
+    assert main(["eval", "--out", out, "--workers", "3"]) == 2
     assert main(["eval", "export", "--out", out]) == 0
     import pyarrow.parquet as parquet
 

@@ -12,7 +12,7 @@ import torch
 
 from sdlg.errors import BadOption, ModelNotFound
 from sdlg.evaluation.plan import make_plan
-from sdlg.evaluation.ray_engine import ray_engine
+from sdlg.evaluation.ray_engine import ray_engine, share_of
 from sdlg.evaluation.run import run_evaluation
 from test_evaluation import QUESTIONS, stored, write
 
@@ -76,3 +76,17 @@ def test_an_error_on_a_worker_is_the_error_of_the_run(tmp_path, tiny_folders):
 def test_no_workers_is_told():
     with pytest.raises(BadOption, match="--workers must be at least 1, not 0"):
         ray_engine(None, 0)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "workers", "share"),
+    [
+        ([{"CPU": 2.0}], 2, {"num_cpus": 1.0}),
+        ([{"CPU": 2.0}], 4, {"num_cpus": 0.5}),
+        ([{"CPU": 8.0}] * 4, 2, {"num_cpus": 8.0}),
+        ([{"CPU": 8.0, "GPU": 1.0}, {"CPU": 4.0, "GPU": 1.0}], 3, {"num_cpus": 2.0, "num_gpus": 0.5}),
+    ],
+)
+def test_all_workers_fit_on_the_nodes(nodes, workers, share):
+    """A share that fits nowhere would be waited for forever."""
+    assert share_of(nodes, workers) == share

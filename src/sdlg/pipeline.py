@@ -101,6 +101,9 @@ class Pipeline:
             return ()
         return tuple(self._risk.check_setup(self.model.name, self.nli.name, self.method, self.options))
 
+    def _format_warning(self, question: Question) -> list[str]:
+        return self._risk.differing_format(question) if self._risk else []
+
     def _fit_map(self) -> Any:
         from .scoring.mapping import fit_embedding_map
 
@@ -154,7 +157,7 @@ class Pipeline:
             coverage=coverage(drawn),
             evidence=evidence_of(measured.samples) if self._measures else {},
             cost=cost + measured.cost + Cost(seconds={"estimates": time.perf_counter() - started - _spent(measured)}),
-            notes=(*sampled.notes, *reasons, *self._warnings),
+            notes=(*sampled.notes, *reasons, *self._warnings, *self._format_warning(question)),
         )
         return result if self._risk is None else replace(result, risk=self._risk.of(result))
 

@@ -31,6 +31,7 @@ data sets: truthfulqa, coqa, triviaqa (from the hub, or from --data-dir), or any
 optionally false_references, context, id.
 stages: generate → cluster → measure → judge; none named: all of them.
 """
+_DEFAULTS = {"model": "smollm2", "nli": "nli-minilm", "preset": "default", "similarity_model": "minilm"}
 _STAGES = ("generate", "cluster", "measure", "judge", "export")
 
 
@@ -61,7 +62,7 @@ def add_eval(commands: Any) -> None:
     )
     command.add_argument("--engine", default="local", choices=("local", "ray"), help="ray: spread over a cluster")
     command.add_argument("--ray-address", metavar="ADDRESS", help="of the cluster (default: one on this machine)")
-    command.add_argument("--workers", type=int, default=2, metavar="N", help="for ray: how many (default: 2)")
+    command.add_argument("--workers", type=int, metavar="N", help="for ray: how many (default: 2)")
     command.add_argument("--debug", action="store_true", help="show tracebacks")
     add_models(command)
     add_options(command)
@@ -102,7 +103,8 @@ def _plan(parsed: argparse.Namespace, folder: Path) -> Plan:
     from ..evaluation.plan import DEFAULT_METHODS, DEFAULT_METRICS, make_plan, plan_from, with_additions
     from ..evaluation.store import Store
 
-    begun = plan_from(Store(folder).read_description()["plan"]) if Store(folder).description.exists() else None
+    store = Store(folder)
+    begun = plan_from(store.read_description()["plan"]) if store.description.exists() else None
     measures, clusterings = tuple(names_in(parsed.measures)), tuple(names_in(parsed.clusterings))
     metrics = tuple(names_in(parsed.metrics))
     if parsed.bleurt and "bleurt" not in metrics:
@@ -110,7 +112,7 @@ def _plan(parsed: argparse.Namespace, folder: Path) -> Plan:
     if parsed.data is None and begun is None:
         raise BadOption(f"{folder} is no run yet; name the data to begin one: --data triviaqa, or a JSONL file")
     if parsed.data is None:
-        _refuse_changes(parsed, folder)
+        _refuse_changes(parsed, begun, folder)
         plan = begun
     else:
         plan = make_plan(
@@ -121,12 +123,24 @@ def _plan(parsed: argparse.Namespace, folder: Path) -> Plan:
         )  # fmt: skip
     assert plan is not None
     named = replace(plan, bleurt=parsed.bleurt or plan.bleurt)
+    if (
+        begun
+        and begun.bleurt != named.bleurt
+        and any("bleurt" in row["scores"] for row in store.rows("judge").values())
+    ):
+        raise BadOption(f"{folder} was judged with --bleurt {begun.bleurt}, not {named.bleurt}; use the same")
     return with_additions(named, begun, measures=measures, metrics=metrics, clusterings=clusterings)
 
 
-def _refuse_changes(parsed: argparse.Namespace, folder: Path) -> None:
+def _refuse_changes(parsed: argparse.Namespace, begun: Plan | None, folder: Path) -> None:
     """Options beside --out would be passed over silently: a run keeps those it was begun with."""
-    changed = [*named_options(parsed), *(name for name in ("limit", "methods", "dtype") if getattr(parsed, name))]
+    changed = [
+        *named_options(parsed),
+        *(name for name in ("limit", "methods", "dtype") if getattr(parsed, name) is not None),
+    ]
+    for name, default in _DEFAULTS.items():
+        if getattr(parsed, name) not in (default, getattr(begun, name)):
+            changed.append(name)
     if changed:
         flag = f"--{changed[0].replace('_', '-')}"
         raise BadOption(
@@ -138,7 +152,9 @@ def _engine(parsed: argparse.Namespace) -> Engine:
     from ..evaluation.run import local_engine
 
     if parsed.engine == "local":
+        if parsed.ray_address or parsed.workers is not None:
+            raise BadOption("--ray-address and --workers are for --engine ray")
         return local_engine
     from ..evaluation.ray_engine import ray_engine
 
-    return ray_engine(parsed.ray_address, parsed.workers)
+    return ray_engine(parsed.ray_address, 2 if parsed.workers is None else parsed.workers)

@@ -30,7 +30,11 @@ def load_data(name: str, folder: Path | None = None) -> DataSet:
     """A data set by name, or a JSONL file. Named ones come from the folder (or SDLG_DATA) if given, else the hub."""
     if name in SOURCES:
         source = SOURCES[name]
-        return _checked(DataSet(name, tuple(source.items(_rows(source, folder)))))
+        rows = _rows(source, folder)
+        try:
+            return _checked(DataSet(name, tuple(source.items(rows))))
+        except (KeyError, TypeError, AttributeError) as error:
+            raise RunError(f"the rows of {name} are not as expected: {type(error).__name__} {error}") from error
     if not name.endswith(_FILE_ENDINGS) and not Path(name).is_file():
         raise UnknownName(f"unknown data {name!r}; choose from: {', '.join(sorted(SOURCES))}, or name a JSONL file")
     return _checked(DataSet(Path(name).name, tuple(read_items(_lines(Path(name))))))

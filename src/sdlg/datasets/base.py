@@ -70,7 +70,7 @@ def checked_item(
     fault = ""
     if not question.strip():
         fault = "the question is empty"
-    elif not is_unicode("".join((question, context or "", *true, *false, *(t for shot in shots for t in shot)))):
+    elif not is_unicode("".join((id, question, context or "", *true, *false, *(t for shot in shots for t in shot)))):
         fault = "the row holds half a surrogate pair, which is no character"
     elif not true and not stock_references:
         fault = "there is no reference answer"

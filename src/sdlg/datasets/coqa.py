@@ -28,7 +28,7 @@ def _items(rows: Many[Row]) -> Iterator[Item]:
         for place, (question, answers) in enumerate(turns, start=1):
             name = f"coqa-{row.get('id', number)}-{place}"
             yield checked_item(name, question, answers, context=row["story"], shots=earlier)
-            earlier = (*earlier, (question.strip(), answers[0].strip()))
+            earlier = (*earlier, (question.strip(), answers[0].strip() if answers else "unknown"))
 
 
 COQA = DataSource("coqa", "coqa_dev.jsonl", ("stanfordnlp/coqa", None, "validation"), _items)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from ..errors import BadQuestion
-from ..records import Question
+from ..records import Question, is_unicode
 from .base import Item, Row, checked_item, json_rows, text_of
 
 
@@ -32,6 +32,8 @@ def _item(name: str, row: Row) -> Item:
     if not isinstance(context, str | None):
         raise BadQuestion('"context" must be a text')
     true, false = _texts(row, "references"), _texts(row, "false_references")
+    if not is_unicode(name):
+        raise BadQuestion('"id" holds half a surrogate pair, which is no character')
     return checked_item(name, text_of(row, "question"), true, context=context, false_references=false)
 
 

@@ -35,11 +35,13 @@ def _aliases(row: Row) -> list[str]:
 def _items(rows: Many[Row]) -> Iterator[Item]:
     shown = [row for row in rows if row.get("answer_is_official_value", True)][:SHOTS]
     shots = tuple((_question(row), _answer(row)) for row in shown)
-    asked = {question for question, _ in shots}
+    seen = {question for question, _ in shots}
     for number, row in enumerate(rows):
-        if row.get("split", "train") == "train" and _question(row) not in asked:
-            name = row.get("id", row.get("question_id", number))
-            yield checked_item(f"triviaqa-{name}", _question(row), _aliases(row), shots=shots)
+        if row.get("split", "train") != "train" or _question(row) in seen:
+            continue  # the hub has some questions twice, once with a web page and once with Wikipedia
+        seen.add(_question(row))
+        name = row.get("id", row.get("question_id", number))
+        yield checked_item(f"triviaqa-{name}", _question(row), _aliases(row), shots=shots)
 
 
 TRIVIAQA = DataSource("triviaqa", "triviaqa.jsonl", ("mandarjoshi/trivia_qa", "rc.nocontext", "train"), _items)

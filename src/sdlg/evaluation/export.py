@@ -37,7 +37,7 @@ def export_run(folder: Path) -> list[Path]:
 def _questions(run: RunResults) -> Iterator[Row]:
     for name, row in run.generated.items():
         judged = run.judged.get(name, {})
-        without = {f"{metric}_without_stock": s for metric, s in judged.get("scores_without_stock", {}).items()}
+        without = judged.get("scores_without_stock", {})
         answer = row.get("answer", {})
         yield {
             "id": name,
@@ -46,7 +46,7 @@ def _questions(run: RunResults) -> Iterator[Row]:
             "stop_reason": answer.get("stop_reason"),
             "skipped": row.get("skipped"),
             **{metric: judged.get("scores", {}).get(metric) for metric in run.metrics},
-            **without,
+            **{f"{metric}_without_stock": without.get(metric) for metric in run.metrics if run.has_stock},
         }
 
 

@@ -8,11 +8,12 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
 from typing import Any
 
 from ..batch import flat_options
 from ..correctness import METRICS
-from ..errors import BadOption
+from ..errors import BadOption, RunError
 from ..estimators.base import Measure
 from ..estimators.table import all_measures, find_measure
 from ..options import GROUPS, Clustering, Options, option_groups, options_from, pick
@@ -24,8 +25,8 @@ _FIXED = ("data", "model", "nli", "preset", "methods", "similarity_model", "limi
 _SHORT = {"penalty": "diversity_penalty"}
 # All methods of a run are about the same initial answer, from as many samples.
 _OF_THE_RUN = {"samples", "seed", "prompt", "strategy", "stop_at", "max_tokens", "stop_strings", "stop_ids"}
-# What the stores of a run hold, or what a sentence encoder adds. The rest asks a language model again: by name only.
-_AT_HAND = {
+# What the stores of a run hold, or what a sentence encoder adds. The rest asks the language model again: by name only.
+AT_HAND = {
     "logprobs", "identities", "clusters", "branchings", "texts", "tokens", "token_entropies", "relevance",
     "similarity", "entailment", "contradiction", "embeddings",
 }  # fmt: skip
@@ -110,20 +111,29 @@ def make_plan(
     names = tuple(parse_method(name, options).name for name in methods)
     if not names:
         raise BadOption("name at least one method, for example --methods sdlg")
-    if double := [name for name in names if names.count(name) > 1]:
-        raise BadOption(f"the method {double[0]} is named twice")
+    kinds = [(method.sampler, method.options) for method in (parse_method(name, options) for name in names)]
+    if double := [name for name, kind in zip(names, kinds, strict=True) if kinds.count(kind) > 1]:
+        raise BadOption(f"the method {double[-1]} is named twice")
+    if Path(data).is_file():
+        data = str(Path(data).resolve())
     chosen = tuple(find_measure(name).name for name in measures) or default_measures()
-    for name in clusterings:
-        parse_clustering(name)
     return Plan(
         data=data, model=model, nli=nli, preset=preset, options=options, methods=names, measures=chosen,
-        clusterings=tuple(name for name in clusterings if parse_clustering(name) != options.clustering), **others,
+        clusterings=_further(clusterings, options), **others,
     )  # fmt: skip
+
+
+def _further(clusterings: tuple[str, ...], options: Options) -> tuple[str, ...]:
+    """Clusterings besides the run's own."""
+    return tuple(name for name in dict.fromkeys(clusterings) if parse_clustering(name) != options.clustering)
 
 
 def plan_from(described: Mapping[str, Any]) -> Plan:
     """The plan of a run that has begun."""
-    named = {f.name: described[f.name] for f in fields(Plan) if f.name not in ("options", "preset")}
+    try:
+        named = {f.name: described[f.name] for f in fields(Plan) if f.name not in ("options", "preset")}
+    except KeyError as error:
+        raise RunError(f"the plan in run.json is damaged: it has no {error}") from error
     named = {name: tuple(value) if isinstance(value, list) else value for name, value in named.items()}
     changes = {name: tuple(v) if isinstance(v, list) else v for name, v in described["options"].items()}
     return Plan(preset=described["preset"], options=options_from(described["preset"], changes), **named)
@@ -131,7 +141,7 @@ def plan_from(described: Mapping[str, Any]) -> Plan:
 
 def default_measures() -> tuple[str, ...]:
     """Every measure that the stores and a sentence encoder can give."""
-    return tuple(name for name, measure in all_measures().items() if measure.needs <= _AT_HAND)
+    return tuple(name for name, measure in all_measures().items() if measure.needs <= AT_HAND)
 
 
 def parse_method(text: str, base: Options) -> Method:
@@ -155,6 +165,10 @@ def _setting(method: str, text: str) -> tuple[str, Any]:
             f"use --{option.replace('_', '-')} {value}, or make another run"
         )
     group = pick("option", option_groups(), option)
+    if group not in ("decoding", "scoring"):
+        raise BadOption(
+            f"{option} does not shape a method's samples; measure them in another way with --clusterings or --measures"
+        )
     default: Any = next(f.default for f in fields(GROUPS[group] if group else Options) if f.name == option)
     try:
         return option, type(default)(value)
@@ -186,10 +200,6 @@ def with_additions(
 ) -> Plan:
     """A plan with what its run has measured before and what is asked for now, each once."""
     before = begun or plan
-    if before.bleurt and plan.bleurt and before.bleurt != plan.bleurt:
-        raise BadOption(f"the run was judged with --bleurt {before.bleurt}, not {plan.bleurt}; use the same")
-    for name in clusterings:
-        parse_clustering(name)
     named = tuple(find_measure(name).name for name in measures)
     every = tuple(dict.fromkeys((*before.metrics, *plan.metrics, *metrics)))
     for name in every:
@@ -200,6 +210,6 @@ def with_additions(
         plan,
         measures=tuple(dict.fromkeys((*before.measures, *plan.measures, *named))),
         metrics=every,
-        clusterings=tuple(dict.fromkeys((*before.clusterings, *plan.clusterings, *clusterings))),
+        clusterings=_further((*before.clusterings, *plan.clusterings, *clusterings), plan.options),
         bleurt=plan.bleurt or before.bleurt,
     )

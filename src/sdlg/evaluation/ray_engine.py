@@ -7,7 +7,9 @@ a worker as well. Rows are those of the local loop; to the last bit, if workers 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Sequence as Many
 from typing import Any
 
 from ..errors import BadOption, RunError, SdlgError, first_line
@@ -82,16 +84,21 @@ def _spread(
         actor, name = busy.pop(done)
         rows = _result(ray, done, name)
         give(actor)
-        for stage, row in rows:
-            yield name, stage, row
+        yield name, rows
 
 
 def _share(ray: Any, workers: int) -> dict[str, float]:
-    """What each worker may use: all of the cluster, in equal parts. Ray gives it as many threads as processors."""
-    whole = ray.cluster_resources()
-    share = {"num_cpus": float(max(int(whole.get("CPU", 1)) // workers, 1))}
-    if whole.get("GPU"):
-        share["num_gpus"] = min(whole["GPU"] / workers, 1.0)
+    """What each worker may use, so that all of them fit. Ray gives it as many threads as processors."""
+    return share_of([node["Resources"] for node in ray.nodes() if node["Alive"]], workers)
+
+
+def share_of(nodes: Many[Mapping[str, float]], workers: int) -> dict[str, float]:
+    """Equal parts of the smallest node, or of a GPU; less than one where there are more workers than that."""
+    on_each = math.ceil(workers / max(len(nodes), 1))
+    processors = min((node.get("CPU", 1.0) for node in nodes), default=1.0) / on_each
+    share = {"num_cpus": float(math.floor(processors)) if processors >= 1 else processors}
+    if gpus := sum(math.floor(node.get("GPU", 0.0)) for node in nodes):
+        share["num_gpus"] = 1.0 / math.ceil(workers / gpus)
     return share
 
 

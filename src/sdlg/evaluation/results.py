@@ -77,6 +77,12 @@ class RunResults:
         return int(self.config["plan"]["options"]["samples"])
 
     @property
+    def versions(self) -> Mapping[str, str]:
+        """Of Python and the packages, when the run was last worked on."""
+        sessions = self.config.get("sessions") or [{}]
+        return {name: version for name, version in sessions[-1].items() if name != "began"}
+
+    @property
     def parameters(self) -> Mapping[str, int | None]:
         """Of the language model and the NLI model, where they are known."""
         found: Mapping[str, int | None] = self.generated[self.ids[0]].get("parameters", {}) if self.ids else {}
@@ -125,9 +131,10 @@ class RunResults:
         """The initial answers' scores. NaN: not judged by this metric."""
         return np.array([self._scores(name, stock).get(metric, np.nan) for name in self.ids], dtype=np.float64)
 
-    def wrong(self, metric: str, threshold: float, *, stock: bool = True) -> NDArray[np.bool_]:
-        """Whether each score is below the threshold."""
-        return ~is_correct(self.correctness(metric, stock=stock), threshold)
+    def wrong(self, metric: str, threshold: float, *, stock: bool = True) -> Array:
+        """1 for wrong answers (their score is below the threshold), 0 for right ones, NaN where not judged."""
+        scores = self.correctness(metric, stock=stock)
+        return np.where(np.isnan(scores), np.nan, ~is_correct(scores, threshold))
 
     def _scores(self, name: str, stock: bool = True) -> Mapping[str, float]:
         row = self.judged[name]

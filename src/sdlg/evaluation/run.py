@@ -5,6 +5,7 @@ In: a plan and a folder. Out: the four stores, and a `Progress` after each quest
 
 from __future__ import annotations
 
+import os
 import platform
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -12,16 +13,15 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
 
 from ..datasets import DataSet, Item, choose_items, load_data
-from ..errors import BadOption
+from ..errors import BadOption, UsageError
 from .plan import Plan
-from .stages import Places, Rows, Tell, Worker, is_complete
-from .store import STAGES, Row, Store
+from .stages import NEEDS, Places, Rows, Tell, Worker, is_complete
+from .store import STAGES, Row, Store, merged
 
 Todo = tuple[Item, Rows]  # a question and the rows it has
-Made = tuple[str, str, Row]  # question id, stage, row
+Made = tuple[str, list[tuple[str, Row]]]  # a question's id, and its new rows by stage
 # Turns questions into rows, as they come. `local_engine` here, or `ray_engine`: the same worker either way.
 Engine = Callable[[Plan, Places, Iterable[Todo], tuple[str, ...], Tell], Iterator[Made]]
 
@@ -53,8 +53,7 @@ def local_engine(
     """One question after the other, in this process."""
     worker = Worker(plan, places, tell)
     for item, rows in todo:
-        for stage, row in worker.work(item, rows, stages):
-            yield item.id, stage, row
+        yield item.id, list(worker.work(item, rows, stages))
 
 
 def run_evaluation(
@@ -70,16 +69,34 @@ def run_evaluation(
 ) -> None:
     """Do what is left to do. Killed at any moment, it loses no more than the questions being worked on."""
     tell(f"reading {plan.data}")
-    data = load_data(plan.data, data_dir)
-    items = choose_items(data, plan.limit, plan.options.seed)
-    store = Store(folder)
     _check_limit(plan)
-    store.begin(plan, _facts(data, items))
+    store = Store(folder)
+    data = load_data(plan.data, data_dir or _remembered_folder(store))
+    items = choose_items(data, plan.limit, plan.options.seed)
+    store.make_folder()
     with store.writing():
+        store.begin(plan, _facts(data, items, data_dir))
         have = _rows_by_question(store)
-        todo = [(item, have.get(item.id, {})) for item in items]
+        todo: list[Todo] = [(item, have.get(item.id, {})) for item in items]
+        _check_stages(todo, stages, folder)
         left = [(item, rows) for item, rows in todo if not is_complete(plan, rows, stages)]
-        _drive(plan, store, engine(plan, places, left, stages, tell), left, len(todo), watch, stages)
+        rows = {item.id: dict(have) for item, have in left}
+        _drive(store, engine(plan, places, left, stages, tell), rows, len(todo), watch)
+
+
+def _remembered_folder(store: Store) -> Path | None:
+    """Where the data was when the run was begun, unless the environment says where it is."""
+    if os.environ.get("SDLG_DATA") or not store.description.exists():
+        return None
+    found = store.read_description()["data"].get("folder")
+    return Path(found) if found else None
+
+
+def _check_stages(todo: list[Todo], stages: tuple[str, ...], folder: Path) -> None:
+    """A stage alone needs what those before it have made."""
+    for needed in NEEDS[stages[0]]:
+        if not any(needed in rows for _, rows in todo):
+            raise UsageError(f"{stages[0]} needs {needed} first: sdlg eval {needed} --out {folder}")
 
 
 def _check_limit(plan: Plan) -> None:
@@ -87,17 +104,13 @@ def _check_limit(plan: Plan) -> None:
         raise BadOption(f"--limit must be at least 1, not {plan.limit}")
 
 
-def _facts(data: DataSet, items: tuple[Item, ...]) -> Row:
+def _facts(data: DataSet, items: tuple[Item, ...], folder: Path | None) -> Row:
     described: Row = {"name": data.name, "sha256": data.sha256, "rows": len(data.items), "evaluated": len(items)}
     described["format"] = _format(items[0])
+    described["folder"] = str(folder.resolve()) if folder else None
     order = [item.id for item in items]
-    created = datetime.now(UTC).isoformat(timespec="seconds")
-    return {
-        "data": described,
-        "order": order,
-        "created": created,
-        "versions": {"python": platform.python_version(), **_versions()},
-    }
+    session = {"began": datetime.now(UTC).isoformat(timespec="seconds"), "python": platform.python_version()}
+    return {"data": described, "order": order, "session": {**session, **_versions()}}
 
 
 def _format(item: Item) -> str:
@@ -125,21 +138,11 @@ def _rows_by_question(store: Store) -> dict[str, dict[str, Row]]:
     return found
 
 
-def _drive(
-    plan: Plan,
-    store: Store,
-    made: Iterator[Made],
-    left: list[Any],
-    total: int,
-    watch: Watch,
-    stages: tuple[str, ...],
-) -> None:
+def _drive(store: Store, made: Iterator[Made], rows: dict[str, dict[str, Row]], total: int, watch: Watch) -> None:
     """Write rows as they come, and tell when a question is finished."""
-    rows = {item.id: dict(have) for item, have in left}
-    started, done = time.perf_counter(), 0
-    for name, stage, row in made:
-        store.append(stage, row)
-        rows[name][stage] = row if stage not in rows[name] else {**rows[name][stage], **row}
-        if stage == stages[-1] or "skipped" in row:
-            done += 1
-            watch(Progress(total - len(left) + done, total, done, time.perf_counter() - started, rows.pop(name)))
+    started, before = time.perf_counter(), total - len(rows)
+    for done, (name, new) in enumerate(made, start=1):
+        for stage, row in new:
+            store.append(stage, row)
+            rows[name][stage] = merged(rows[name].get(stage, {}), row)
+        watch(Progress(before + done, total, done, time.perf_counter() - started, rows.pop(name)))

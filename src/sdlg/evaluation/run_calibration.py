@@ -10,8 +10,6 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from .. import __version__
 from ..batch import flat_options
 from ..errors import BadOption
@@ -20,7 +18,6 @@ from ..options import Estimation, Options, pick
 from ..risk import Origin, Risk
 from .choice import Choice
 from .plan import Method, parse_clustering, parse_method, plan_from
-from .resampling import Array
 from .results import RunResults, stored_name
 
 if TYPE_CHECKING:
@@ -42,7 +39,9 @@ def calibrate_run(run: RunResults, choice: Choice) -> CalibratedRun:
     origin = describe(run, choice)
     values = run.values(origin.method, origin.measure, origin.samples)
     direction = origin.higher_is_less_certain
-    found = calibrate(values, _verdicts(run, origin), higher_is_less_certain=direction, choice=choice)
+    found = calibrate(
+        values, run.wrong(origin.metric, origin.threshold), higher_is_less_certain=direction, choice=choice
+    )
     risk = Risk(
         map=found.map,
         smallest=found.smallest,
@@ -53,16 +52,9 @@ def calibrate_run(run: RunResults, choice: Choice) -> CalibratedRun:
         out_of_fold=_out_of_fold(found, choice),
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         notes=(*found.notes, *_left_out(run, origin, found)),
-        versions={"sdlg": __version__, "run": dict(run.config.get("versions", {}))},
+        versions={"sdlg": __version__, "run": dict(run.versions)},
     )
     return CalibratedRun(risk, found)
-
-
-def _verdicts(run: RunResults, origin: Origin) -> Array:
-    """1 wrong, 0 right, NaN not judged."""
-    judged = ~np.isnan(run.correctness(origin.metric))
-    verdicts: Array = np.where(judged, run.wrong(origin.metric, origin.threshold), np.nan)
-    return verdicts
 
 
 def _out_of_fold(found: Calibration, choice: Choice) -> dict[str, Any]:

@@ -33,7 +33,7 @@ from ..sampling import SAMPLERS, Answered, Request, Sampled, initial_answer
 from ..scoring import EmbeddingMap
 from ..scoring.mapping import fit_embedding_map
 from ..similarity import SimilarityModel, load_similarity
-from .plan import Method, Plan, seeded
+from .plan import AT_HAND, Method, Plan, seeded
 from .store import STAGES, Row
 
 Rows = Mapping[str, Row]  # stage → row
@@ -92,7 +92,7 @@ class Worker:
         """The missing rows of an item, stage by stage, each as soon as it is made."""
         rows = dict(have)
         for stage in stages:
-            if any(needed not in rows for needed in _NEEDS[stage]):
+            if any(needed not in rows for needed in NEEDS[stage]):
                 return
             if "skipped" in rows.get("generate", {}):
                 return
@@ -189,15 +189,17 @@ class Worker:
         self, item: Item, samples: Samples, missing: dict[str, dict[str, Measure]], rows: Rows, method: str
     ) -> tuple[Row, Row]:
         every = {name: measure for wanted in missing.values() for name, measure in wanted.items()}
-        sources = Sources(None, None, self._similarity, (), self.plan.options.prompt, self.plan.options.clustering)
-        gathered = gather(samples, item.question, needed_fields(every.values()), sources).samples
+        needed = needed_fields(every.values())
+        model = self.model if needed - AT_HAND else None
+        sources = Sources(model, None, self._similarity, (), self.plan.options.prompt, self.plan.options.clustering)
+        gathered = gather(samples, item.question, needed, sources)
         texts = [sample["text"] for sample in rows["generate"]["methods"][method]["samples"]]
         values: Row = {}
         reasons: Row = {}
         for suffix, wanted in missing.items():
             clusters = self._clusters(rows["cluster"]["methods"][method], texts, suffix)
             per_count = [
-                measure_all(replace(gathered.first(n), clusters=clusters[n - 1]), wanted)
+                measure_all(replace(gathered.samples.first(n), clusters=clusters[n - 1]), wanted)
                 for n in range(1, len(texts) + 1)
             ]
             per_count += [per_count[-1]] * (self.plan.options.samples - len(texts))
@@ -205,7 +207,8 @@ class Worker:
                 found = [at_count[name] for at_count in per_count]
                 values[f"{name}{suffix}"] = [_number(one) for one in found]
                 if not isinstance(found[-1], Estimate):
-                    reasons[f"{name}{suffix}"] = found[-1].reason
+                    why = [gathered.reasons[field] for field in sorted(every[name].needs) if field in gathered.reasons]
+                    reasons[f"{name}{suffix}"] = "; ".join([found[-1].reason, *dict.fromkeys(why)])
         return values, reasons
 
     def _clusters(self, row: Row, texts: list[str], suffix: str) -> list[tuple[int, ...]]:
@@ -228,7 +231,7 @@ class Worker:
         return row
 
 
-_NEEDS: Mapping[str, tuple[str, ...]] = {
+NEEDS: Mapping[str, tuple[str, ...]] = {
     "generate": (),
     "cluster": ("generate",),
     "measure": ("generate", "cluster"),
@@ -295,10 +298,13 @@ def clusters_of(row: Row, texts: list[str], plan: Plan) -> list[int]:
 
 def known_samples(sampled: Row, clustered: Row) -> Samples:
     """All that the stores know of a method's samples."""
-    samples = samples_from(sampled["samples"])
+    answers = sampled["samples"]
+    samples = samples_from(answers)
     rows = np.ix_(clustered["distinct"], clustered["distinct"])
     return replace(
         samples,
+        identities=tuple((*answer["token_ids"], answer["stop_reason"]) for answer in answers),
+        branchings=samples.branchings or ((None,) if len(samples) == 1 else None),
         clusters=tuple(clustered["clusters"]),
         entailment=np.array(clustered["entailment"], dtype=np.float64)[rows],
         contradiction=np.array(clustered["contradiction"], dtype=np.float64)[rows],

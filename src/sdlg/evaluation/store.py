@@ -44,31 +44,42 @@ class Store:
             raise RunError(f"cannot read {self.description}: {error}") from error
         if not isinstance(found, dict) or found.get("format") != FORMAT:
             raise BadOption(f"{self.description} is not a {FORMAT} file")
+        if missing := [name for name in ("plan", "data") if not isinstance(found.get(name), dict)]:
+            raise RunError(f"{self.description} is damaged: it has no {' and no '.join(missing)}")
         return found
 
     def begin(self, plan: Plan, facts: Mapping[str, Any]) -> None:
-        """Write what the run is, or make sure that it is what it was. What was added to the plan is noted."""
-        if self.description.exists():
+        """Write what the run is, or make sure that it is what it was. What was added to the plan is noted.
+
+        A run without a single row has not begun yet: its plan may still change.
+        """
+        described: Row = {}
+        if self.description.exists() and self.has_rows:
             described = self.read_description()
             check_same(described, plan, facts, self.folder)
-        else:
-            self._make_folder()
-            described = {}
-        self.rewrite({"format": FORMAT, **facts, **described, "plan": plan.to_dict()})
+        sessions = [*described.get("sessions", []), facts["session"]]
+        facts = {name: fact for name, fact in facts.items() if name != "session"}
+        self.rewrite({"format": FORMAT, **facts, **described, "sessions": sessions, "plan": plan.to_dict()})
 
-    def _make_folder(self) -> None:
+    @property
+    def has_rows(self) -> bool:
+        """Whether any question has been worked on."""
+        return self.file("generate").exists() and self.file("generate").stat().st_size > 0
+
+    def make_folder(self) -> None:
+        """The run's folder, unless it is something else's."""
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise BadOption(f"cannot make the folder {self.folder}: {error}") from error
-        if any(path.suffix == ".jsonl" for path in self.folder.iterdir()):
+        if not self.description.exists() and any(path.suffix == ".jsonl" for path in self.folder.iterdir()):
             raise BadOption(f"{self.folder} holds JSONL files but no run.json; name another folder")
 
     def rewrite(self, description: Mapping[str, Any]) -> None:
         """Replace run.json as a whole."""
         new = self.description.with_suffix(".new")
         try:
-            new.write_text(json.dumps(description, ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
+            new.write_text(json.dumps(description, indent=2) + "\n", encoding="utf-8")
             new.replace(self.description)
         except OSError as error:
             raise RunError(f"cannot write {self.description}: {error}") from error
@@ -80,6 +91,8 @@ class Store:
             lock = FileLock(self.folder / ".lock", timeout=0).acquire()
         except Timeout:
             raise UsageError(f"another sdlg eval is writing to {self.folder}; wait for it or stop it") from None
+        except OSError as error:
+            raise BadOption(f"cannot write to {self.folder}: {error}") from error
         with lock:
             for stage in STAGES:
                 _cut_torn_line(self.file(stage))
@@ -91,12 +104,12 @@ class Store:
 
     def append(self, stage: str, row: Row) -> None:
         """One more row, there when this returns. What could not be written whole is taken back."""
-        line = (json.dumps(row, ensure_ascii=True) + "\n").encode()
-        with self.file(stage).open("ab") as file:
-            size = file.tell()
+        rest = (json.dumps(row) + "\n").encode()
+        with self.file(stage).open("ab", buffering=0) as file:  # a buffer would be written once more at the end
+            size = file.seek(0, os.SEEK_END)
             try:
-                file.write(line)
-                file.flush()
+                while rest:
+                    rest = rest[file.write(rest) :]
                 os.fsync(file.fileno())
             except OSError as error:
                 os.truncate(self.file(stage), size)
@@ -114,7 +127,7 @@ class Store:
             for number, line in enumerate(file, start=1):
                 if line.endswith(b"\n"):
                     row = _parsed(self.file(stage), number, line)
-                    found[row["id"]] = _merged(found.get(row["id"], {}), row)
+                    found[row["id"]] = merged(found.get(row["id"], {}), row)
         return found
 
 
@@ -128,12 +141,12 @@ def _parsed(path: Path, number: int, line: bytes) -> Row:
     raise RunError(f"{path}, line {number} is damaged; remove that line and resume the run to make it again")
 
 
-def _merged(old: Row, new: Row) -> Row:
-    """Objects are put together, anything else is replaced."""
+def merged(old: Row, new: Row) -> Row:
+    """One row from two of the same question: objects are put together, anything else is replaced."""
     both = dict(old)
     for name, value in new.items():
         mine = both.get(name)
-        both[name] = _merged(mine, value) if isinstance(mine, dict) and isinstance(value, dict) else value
+        both[name] = merged(mine, value) if isinstance(mine, dict) and isinstance(value, dict) else value
     return both
 
 

@@ -21,6 +21,7 @@ from .words import in_words
 
 if TYPE_CHECKING:
     from ..options import Options
+    from ..records import Question
     from ..results import Result
 
 
@@ -111,6 +112,13 @@ class Risk:
     def check_setup(self, model: str, nli: str, method: str, options: Options) -> list[str]:
         """The same before anything is generated."""
         return checking.check_setup(self.origin, model, nli, method, options)
+
+    def differing_format(self, question: Question) -> list[str]:
+        """A warning if the questions it was made with were asked with something before them that this one lacks."""
+        made = self.origin.data.get("format")
+        if made in (None, "zero-shot") or question.shots or question.context:
+            return []
+        return [f"the calibration was made with questions asked {made}, this one stands alone: the risk may be off"]
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON form as plain dicts and lists."""

@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import TextIO
 
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
 from rich.progress import Progress as Bar
 from rich.table import Table
@@ -88,7 +89,7 @@ class RunProgress:
     def tell(self, doing: str) -> None:
         """What is being done now."""
         if self._bar is not None and self._task is not None:
-            self._bar.update(self._task, doing=doing)
+            self._bar.update(self._task, doing=escape(visible(doing)))
 
     def __enter__(self) -> RunProgress:
         if self._bar is not None:
@@ -126,11 +127,12 @@ def print_summary(folder: Path, output: TextIO) -> None:
     run = load_run(folder)
     console = Console(file=output, highlight=False, soft_wrap=True)
     evaluated = run.config["data"]["evaluated"]
-    console.print(f"{folder}: {len(run.ids)} of {evaluated} questions of {run.data} went through all stages")
+    shown = f"{folder}: {len(run.ids)} of {evaluated} questions of {run.data} went through all stages"
+    console.print(visible(shown), markup=False)
     for reason, count in Counter(run.skipped.values()).most_common(5):
         console.print(visible(f"  {count} skipped: {reason}"), markup=False)
     if run.ids and METRIC in run.metrics:
-        right = len(run.ids) - int(run.wrong(METRIC, THRESHOLD).sum())
+        right = int((run.wrong(METRIC, THRESHOLD) == 0).sum())
         console.print(f"{right} answers are right (ROUGE-L ≥ {THRESHOLD})")
         console.print(_auroc_table(run))
     console.print(f"next: sdlg report {folder} -o report.html", markup=False)

@@ -7,7 +7,6 @@ whatever the measure's own direction.
 from __future__ import annotations
 
 import hashlib
-import math
 import re
 from collections.abc import Mapping
 from collections.abc import Sequence as Many
@@ -109,9 +108,7 @@ class RunView:
     def wrong(self, target: Target) -> Array:
         """1 for wrong answers, 0 for right ones, NaN where not judged."""
         if target not in self._verdicts:
-            unknown = np.isnan(self.run.correctness(target.metric, stock=target.stock))
-            wrong = self.run.wrong(target.metric, target.threshold, stock=target.stock)
-            self._verdicts[target] = np.where(unknown, math.nan, wrong)
+            self._verdicts[target] = self.run.wrong(target.metric, target.threshold, stock=target.stock)
         return self._verdicts[target]
 
     @cached_property

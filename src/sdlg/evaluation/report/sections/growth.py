@@ -178,6 +178,13 @@ def first_reaching(steps: Many[float], level: float) -> int | None:
     return next((n for n, value in enumerate(steps, start=1) if value >= level), None)
 
 
+def stays_above(steps: Many[float], level: float) -> int | None:
+    """The n from which on it is never lower; None if it ends lower."""
+    lower = [n for n, value in enumerate(steps, start=1) if not value >= level]
+    first = lower[-1] + 1 if lower else 1
+    return first if first <= len(steps) else None
+
+
 def _efficiency_rows(view: RunView) -> list[Row]:
     multinomial = named_column(view, MULTINOMIAL)
     level = multinomial.auroc(view, view.target)
@@ -208,4 +215,9 @@ def efficiency_words(view: RunView) -> str:
     n = first_reaching(auroc_steps(view, sdlg), level)
     if n is None:
         return f"{SDLG} does not reach {MULTINOMIAL}'s AUROC of {level:.3f} with {view.samples} sequences."
-    return f"{SDLG} reaches {MULTINOMIAL}'s AUROC of {level:.3f} (with {view.samples} sequences) with {n}."
+    lasting = stays_above(auroc_steps(view, sdlg), level)
+    stays = f"stays there from {lasting} on" if lasting else "does not stay there"
+    return (
+        f"{SDLG} first reaches {MULTINOMIAL}'s AUROC of {level:.3f} (with {view.samples} sequences) with {n}, "
+        f"and {stays}. Both curves are noisy."
+    )

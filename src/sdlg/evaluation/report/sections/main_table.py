@@ -119,6 +119,17 @@ def _finding(view: RunView, target: Target) -> str:
     if not defined:
         return f"no AUROC is defined: {numbers[0].reason if numbers else 'the run has none of these methods'}."
     best = max(defined, key=lambda pair: pair[0])[1]
+    tuned = [column.label for _, column in defined if column.is_tuned]
+    return f"{_compared(view, target, best, defined)}{_tuned_words(tuned)}"
+
+
+def _tuned_words(labels: list[str]) -> str:
+    if not labels:
+        return ""
+    return f" The settings of {', '.join(labels)} were tuned on half of these very questions, which favours them."
+
+
+def _compared(view: RunView, target: Target, best: Column, defined: list[tuple[float, Column]]) -> str:
     near = [other.label for _, other in defined if other != best and not _is_apart(view, best, other, target)]
     if len(defined) == 1:
         return f"{best.label} is the only one that is defined."

@@ -36,12 +36,12 @@ def _facts(views: Many[RunView]) -> Table:
 
 
 def _facts_of(view: RunView) -> dict[str, str | int]:
-    config, data = view.run.config, view.run.config.get("data")
+    data = view.run.config.get("data")
     details = data if isinstance(data, Mapping) else {}
     return {
         "data": f"{view.run.data}, {details.get('rows', '?')} rows, sha256 {str(details.get('sha256', '?'))[:12]}",
-        "language model": _sized(view.run.model, config, "model"),
-        "NLI model": _sized(view.run.nli, config, "nli"),
+        "language model": _sized(view, view.run.model, "model"),
+        "NLI model": _sized(view, view.run.nli, "nli"),
         "preset": view.run.preset,
         "samplers": "; ".join(view.run.methods),
         "sequences for each question": view.samples,
@@ -49,14 +49,13 @@ def _facts_of(view: RunView) -> dict[str, str | int]:
         "questions that passed all stages": view.size,
         "questions still under way": _under_way(view),
         "questions skipped": len(view.run.skipped),
-        "versions": ", ".join(f"{name} {version}" for name, version in sorted((config.get("versions") or {}).items())),
+        "versions": ", ".join(f"{name} {version}" for name, version in sorted(view.run.versions.items())),
         "folder": str(view.run.folder),
     }
 
 
-def _sized(name: str, config: Mapping[str, object], which: str) -> str:
-    sizes = config.get("parameters")
-    size = sizes.get(which) if isinstance(sizes, Mapping) else None
+def _sized(view: RunView, name: str, which: str) -> str:
+    size = view.run.parameters.get(which)
     return f"{name}, {size / 1e6:,.0f} million parameters" if size else name
 
 
@@ -119,7 +118,14 @@ def _counts(view: RunView, target: Target) -> tuple[int, int]:
 def _right_answers(views: Many[RunView]) -> Table:
     thresholds = sorted({threshold for view in views for threshold in view.run.thresholds})
     rows = [
-        Row((view.label, _metric_label(metric, stock), _judged(view, metric), *_right(view, metric, thresholds, stock)))
+        Row(
+            (
+                view.label,
+                _metric_label(metric, stock),
+                _judged(view, metric, stock),
+                *_right(view, metric, thresholds, stock),
+            )
+        )
         for view in views
         for metric in view.metrics
         for stock in ((True, False) if view.run.has_stock else (True,))
@@ -133,8 +139,8 @@ def _metric_label(metric: str, stock: bool) -> str:
     return metric_name(metric) if stock else f"{metric_name(metric)}, without stock references"
 
 
-def _judged(view: RunView, metric: str) -> int:
-    return int(np.sum(~np.isnan(view.run.correctness(metric))))
+def _judged(view: RunView, metric: str, stock: bool) -> int:
+    return int(np.sum(~np.isnan(view.run.correctness(metric, stock=stock))))
 
 
 def _right(view: RunView, metric: str, thresholds: Many[float], stock: bool) -> list[int]:

@@ -27,9 +27,9 @@ from ..views import RunView
 from .growth import auroc_numbers
 
 _INTRO = (
-    "Baselines have a temperature or a penalty that must be found; SDLG has none. Each column takes the setting with "
-    "the highest mean AUROC over all thresholds on the first half of the questions (by a hash of their ids). Its AUROC "
-    "on the other half is what to expect of it elsewhere."
+    "Baselines have a temperature or a penalty that must be found; the paper's SDLG has none. Each column takes the "
+    "setting with the highest mean AUROC over all thresholds on the first half of the questions (by a hash of their "
+    "ids). Its AUROC on the other half is what to expect of it elsewhere."
 )
 _COLOURS = ("vermillion", "orange", "purple", "green", "grey")
 
