@@ -22,6 +22,7 @@ from ..sampling import SAMPLERS
 DEFAULT_METHODS = ("sdlg", "multinomial:temperature=0.5", "diverse_beam:diversity_penalty=0.5")
 DEFAULT_METRICS = ("rouge_l", "rouge_1", "exact_match")
 _FIXED = ("data", "model", "nli", "preset", "methods", "similarity_model", "limit", "dtype")
+_OF_ONE_SAMPLER = {"branchings", "relevance"}
 _SHORT = {"penalty": "diversity_penalty"}
 # All methods of a run are about the same initial answer, from as many samples.
 _OF_THE_RUN = {"samples", "seed", "prompt", "strategy", "stop_at", "max_tokens", "stop_strings", "stop_ids"}
@@ -82,11 +83,9 @@ class Plan:
         return {measure.name: measure for measure in map(find_measure, self.measures)}
 
     def measures_of(self, method: str) -> Mapping[str, Measure]:
-        """What is measured of a method's samples. Those of relevance (SAR) are about independent draws, and dear."""
-        independent = method.split(":")[0] == "multinomial"
-        return {
-            n: measure for n, measure in self.all_measures.items() if independent or "relevance" not in measure.needs
-        }
+        """What is measured of a method's samples: relevance (SAR, dear) of independent draws, branches of SDLG's."""
+        foreign = {"multinomial": {"branchings"}, "sdlg": {"relevance"}}.get(method.split(":")[0], _OF_ONE_SAMPLER)
+        return {name: measure for name, measure in self.all_measures.items() if not measure.needs & foreign}
 
     @property
     def all_clusterings(self) -> dict[str, Clustering]:

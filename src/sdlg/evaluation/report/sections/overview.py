@@ -165,7 +165,7 @@ def _undefined(views: Many[RunView]) -> Table:
     ]
     columns = ("run", "sampler", "reason", "questions", "measures")
     caption = "Measures without a value for some questions. Those questions are left out of the measure's numbers."
-    return Table("undefined", caption, columns, tuple(rows), headings_per_row=2, is_folded=len(rows) > 6)
+    return Table("undefined", caption, columns, tuple(rows), headings_per_row=2, is_folded=True)
 
 
 def _reasons(view: RunView, method: str) -> dict[tuple[str, int], list[str]]:
