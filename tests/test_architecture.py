@@ -12,7 +12,7 @@ SOURCE = Path(__file__).resolve().parents[1] / "src" / "sdlg"
 # Left to right. A module may import from its own column and from those to its left.
 COLUMNS = [
     {"errors", "records"},
-    {"options", "home", "threads"},
+    {"options", "home", "threads", "tokenizers"},
     {"models"},
     {"nli", "similarity", "alignment"},
     {"scoring", "clustering", "estimators"},
@@ -35,6 +35,7 @@ LOADERS = {
     "nli/classifier",
     "nli/embedded",
     "correctness/bleurt",
+    "tokenizers",
 }
 ROOMS = {
     "torch": LOADERS | {"models/choosing", "models/decoding", "models/beam_search", "models/layouts", "threads"},

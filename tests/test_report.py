@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from sdlg.cli.report import add_report
-from sdlg.errors import BadOption, SdlgError
+from sdlg.errors import BadOption, SdlgError, UnknownName
 from sdlg.evaluation.report import read_report, render_page, report_json, write_assets
 from sdlg.evaluation.report.columns import is_ablation, paper_columns, settings_of
 from sdlg.evaluation.report.compute import (
@@ -565,6 +565,15 @@ def test_what_a_run_lacks_is_never_an_exception(tmp_path, changes):
     report = read_report([write_run(tmp_path / "x", **{"questions": 25, **changes})])
     json.loads(report_json(report))
     Reader().feed(render_page(report))
+
+
+def test_sections_can_be_left_out(tmp_path):
+    """Without examples, no question of the data is on the page."""
+    folder = write_run(tmp_path / "x", questions=25)
+    assert "Which is town number" in render_page(read_report([folder]))
+    assert "Which is town number" not in render_page(read_report([folder], ["examples"]))
+    with pytest.raises(UnknownName, match="unknown section 'exmples'; choose from: ablation"):
+        read_report([folder], ["exmples"])
 
 
 def test_bleurt_takes_the_place_of_exact_match(tmp_path):

@@ -135,7 +135,7 @@ class Estimation(_Checked):
 
     weighting: str = _one_of("importance", "branch_mass", "uniform", help="how much each sequence counts")
     likelihood: str = _one_of("length_normalised", "total", help="a sequence's likelihood")
-    logarithm: str = _one_of("normalised", "unnormalised", help="of the cluster's share, or of its mass")
+    logarithm: str = _one_of("unnormalised", "normalised", help="of the cluster's mass, or of its share")
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +184,6 @@ PRESETS: Mapping[str, Options] = {
         decoding=Decoding(strategy="beam", branch_strategy="beam", stop_at="sentence"),
         scoring=Scoring(merging="none", gradient_side="premise", attribution_unit="word", one_word="importance"),
         clustering=Clustering(equivalence="not_contradiction", linkage="last_match"),
-        estimation=Estimation(weighting="importance", likelihood="length_normalised", logarithm="unnormalised"),
     ),
 }
 

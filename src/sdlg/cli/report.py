@@ -8,11 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import BadOption
+from .files import names_in
 
 _EXAMPLES = """examples:
   sdlg report runs/truthfulqa -o report.html                   # one page that needs nothing else
   sdlg report runs/* -o report.html --assets figures/          # also SVG, PNG and CSV files
   sdlg report runs/coqa --json > numbers.json                  # for programs
+  sdlg report runs/coqa -o public.html --leave-out examples    # no question and no answer on the page
 """
 
 
@@ -27,6 +29,9 @@ def add_report(commands: Any) -> None:
     report.add_argument("runs", metavar="RUN", nargs="+", type=Path, help="the folder of a run (sdlg eval --out)")
     report.add_argument("-o", "--out", metavar="FILE", type=Path, help="write the page here")
     report.add_argument("--assets", metavar="DIR", type=Path, help="write figures (SVG, PNG) and tables (CSV) here")
+    report.add_argument(
+        "--leave-out", default="", metavar="SECTIONS", help="with commas; examples: for questions that may not be shown"
+    )
     report.add_argument("--json", action="store_true", help="print all numbers as one JSON document")
     report.add_argument("--debug", action="store_true", help="show tracebacks")
 
@@ -37,7 +42,7 @@ def _report(parsed: argparse.Namespace) -> int:
     _check_distinct(parsed.runs)
     from ..evaluation.report import read_report, render_page, report_json, write_assets
 
-    report = read_report(parsed.runs)
+    report = read_report(parsed.runs, names_in(parsed.leave_out))
     if parsed.assets:
         write_assets(report, parsed.assets)
     if parsed.out:

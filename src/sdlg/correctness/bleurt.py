@@ -14,10 +14,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import AutoModelForSequenceClassification, AutoTokenizer
+from transformers import AutoModelForSequenceClassification
 
 from ..errors import ModelNotFound, first_line
 from ..threads import pick_device
+from ..tokenizers import load_tokenizer
 
 _BATCH = 32
 _MAX_LENGTH = 512  # of every published checkpoint
@@ -34,9 +35,7 @@ def load_bleurt(source: str | Path, *, device: str | None = None) -> Bleurt:
         model, report = AutoModelForSequenceClassification.from_pretrained(
             source, dtype=torch.float32, output_loading_info=True
         )
-        tokenizer = AutoTokenizer.from_pretrained(source)
-        if len(tokenizer) <= len(tokenizer.all_special_ids):  # what transformers makes of a folder without one
-            raise OSError("it has no tokenizer")
+        tokenizer = load_tokenizer(source)
     except Exception as error:  # whatever a stranger's files make transformers raise
         why = first_line(error).rstrip(" .:")
         raise ModelNotFound(f"cannot load the BLEURT checkpoint {str(source)!r}: {why}. {_ADVICE}") from error

@@ -6,10 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import AutoModelForCausalLM, AutoTokenizer
+from transformers import AutoModelForCausalLM
 
 from ..errors import BadOption, ModelNotFound, first_line
 from ..threads import pick_device
+from ..tokenizers import load_tokenizer
 from .transformers_lm import TransformersModel
 
 
@@ -18,10 +19,11 @@ def load_transformers(
 ) -> TransformersModel:
     """Load from a folder or the hub. On a CPU in float32, which is faster and steadier there than bfloat16."""
     where = pick_device(device)
+    kind = _dtype(dtype, where)
     try:
-        tokenizer = AutoTokenizer.from_pretrained(source)
-        model = AutoModelForCausalLM.from_pretrained(source, dtype=_dtype(dtype, where))
-    except (OSError, ValueError) as error:
+        tokenizer = load_tokenizer(source)
+        model = AutoModelForCausalLM.from_pretrained(source, dtype=kind)
+    except Exception as error:  # whatever a stranger's files make transformers raise
         raise ModelNotFound(
             f"cannot load the language model {name!r}: {first_line(error)} "
             "Give a hub name, a folder, a .gguf file or 'smollm2'."

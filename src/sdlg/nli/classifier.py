@@ -13,10 +13,11 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
-from transformers import AutoModelForSequenceClassification, AutoTokenizer
+from transformers import AutoModelForSequenceClassification
 
 from ..errors import LabelNotFound, ModelNotFound, first_line
 from ..threads import pick_device
+from ..tokenizers import load_tokenizer
 from .base import SAME_TEXT, Array, Sensitivity, Verdict
 
 _BATCH = 32
@@ -27,9 +28,9 @@ def load_classifier(source: str | Path, *, name: str, device: str | None) -> Seq
     """Load from a folder or the hub."""
     where = pick_device(device)
     try:
-        tokenizer = AutoTokenizer.from_pretrained(source)
+        tokenizer = load_tokenizer(source)
         model = AutoModelForSequenceClassification.from_pretrained(source, dtype=torch.float32)
-    except (OSError, ValueError) as error:
+    except Exception as error:  # whatever a stranger's files make transformers raise
         raise ModelNotFound(
             f"cannot load the NLI model {name!r}: {first_line(error)} Give a hub name (the paper's choice is "
             "microsoft/deberta-large-mnli), a folder, or 'nli-minilm'."

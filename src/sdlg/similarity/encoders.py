@@ -12,11 +12,12 @@ from typing import Any
 
 import numpy as np
 import torch
-from transformers import AutoConfig, AutoModel, AutoModelForSequenceClassification, AutoTokenizer
+from transformers import AutoConfig, AutoModel, AutoModelForSequenceClassification
 from transformers.utils import cached_file
 
 from ..errors import ModelNotFound, NotSupported, first_line
 from ..threads import pick_device
+from ..tokenizers import load_tokenizer
 from .base import Array
 
 _BATCH = 64
@@ -27,12 +28,12 @@ def load_encoder(source: str | Path, *, name: str, device: str | None) -> Senten
     """A folder or hub name; its configuration says which of the two it is."""
     where = pick_device(device)
     try:
-        tokenizer = AutoTokenizer.from_pretrained(source)
+        tokenizer = load_tokenizer(source)
         architectures = AutoConfig.from_pretrained(source).architectures or []
         is_cross = any("SequenceClassification" in architecture for architecture in architectures)
         kind = AutoModelForSequenceClassification if is_cross else AutoModel
         model = kind.from_pretrained(source, dtype=torch.float32)
-    except (OSError, ValueError) as error:
+    except Exception as error:  # whatever a stranger's files make transformers raise
         raise ModelNotFound(
             f"cannot load the similarity model {name!r}: {first_line(error)} Give a hub name, a folder, or 'minilm'."
         ) from error

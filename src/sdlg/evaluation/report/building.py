@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from ...errors import RunError
+from ...options import pick
 from ..results import RunResults, load_run
 from .charts import DotChart, LineChart
 from .elements import Block, Paragraph, Report, Section
@@ -44,9 +45,12 @@ _SECTIONS: tuple[Callable[[Many[RunView]], Section], ...] = (
 )
 
 
-def read_report(folders: Many[Path]) -> Report:
-    """Load the runs and make their report."""
-    return make_report([_load(folder) for folder in folders])
+SECTION_NAMES = tuple(section.__name__ for section in _SECTIONS)
+
+
+def read_report(folders: Many[Path], leave_out: Many[str] = ()) -> Report:
+    """Load the runs and make their report, without the sections of these names (`SECTION_NAMES`)."""
+    return make_report([_load(folder) for folder in folders], leave_out)
 
 
 def _load(folder: Path) -> RunResults:
@@ -59,11 +63,14 @@ def _load(folder: Path) -> RunResults:
     return run
 
 
-def make_report(runs: Many[RunResults]) -> Report:
+def make_report(runs: Many[RunResults], leave_out: Many[str] = ()) -> Report:
     """The report of runs that are loaded."""
+    for name in leave_out:
+        pick("section", dict.fromkeys(SECTION_NAMES), name)
     views = views_of(runs)
     ready = [view for view in views if view.size]
-    sections = [overview(views), *(_drawable(section(ready)) for section in _SECTIONS if ready)]
+    wanted = [section for section in _SECTIONS if section.__name__ not in leave_out]
+    sections = [overview(views), *(_drawable(section(ready)) for section in wanted if ready)]
     tiles = tuple((view.label, tiles_of(view)) for view in ready)
     questions = sum(view.size for view in ready)
     subtitle = f"{len(views)} run{'s' * (len(views) != 1)}, {questions:,} questions"
