@@ -233,7 +233,7 @@ def test_repr_tells_the_answer_the_entropy_and_the_meanings():
 
 def test_html_shows_words_and_meanings():
     html = fake_pipeline().ask(QUESTION)._repr_html_()
-    for part in ("Paris</span>", "It is Lyon", "semantic entropy 0.75 nats", "77.2%"):
+    for part in ("Paris</span>", "It is Lyon", "semantic entropy 1.25 nats", "77.2%"):
         assert part in html
 
 
