@@ -32,6 +32,7 @@ bench: $(READY)
 
 # The runs behind docs/results/experiments.md, on the embedded models: hours on two cores. Stop it and start it again at will.
 RUNS ?= runs
+FEW  ?= 40
 EVAL := OMP_NUM_THREADS=1 $(BIN)/sdlg eval --prompt plain --stop-at sentence --data-dir ../shared/data --seed 0
 ALL  := --clusterings not_contradiction+last_match,strict+components,not_contradiction+greedy_first
 SOME := --measures 'PE,LN-PE,SE_MS,SE*_MS,SE*_DBS,SE*_SDLG,number_of_clusters,perplexity'
@@ -39,8 +40,8 @@ experiments: $(READY)
 	$(EVAL) --data coqa --limit 300 --max-tokens 20 $(ALL) --out $(RUNS)/coqa
 	$(EVAL) --data triviaqa --limit 300 --max-tokens 16 $(ALL) --out $(RUNS)/triviaqa
 	$(EVAL) --data truthfulqa --limit 300 --max-tokens 24 $(ALL) --out $(RUNS)/truthfulqa
-	$(EVAL) --data coqa --limit 60 --max-tokens 20 $(SOME) --out $(RUNS)/coqa-search --methods multinomial:temperature=0.25,multinomial:temperature=0.5,multinomial,multinomial:temperature=1.5,multinomial:temperature=2,diverse-beam:penalty=0.2,diverse-beam:penalty=0.5,diverse-beam:penalty=1,sdlg
-	$(EVAL) --data coqa --limit 60 --max-tokens 20 $(SOME) --out $(RUNS)/coqa-scores --methods sdlg,sdlg:attribution_weight=0,sdlg:substitution_weight=0,sdlg:attribution_weight=0:substitution_weight=0,sdlg:ranking=percentile,sdlg:ranking=raw,sdlg:merging=none:gradient_side=premise:attribution_unit=word:one_word=importance
+	$(EVAL) --data coqa --limit $(FEW) --max-tokens 20 $(SOME) --out $(RUNS)/coqa-search --methods multinomial:temperature=0.25,multinomial:temperature=0.5,multinomial,multinomial:temperature=1.5,multinomial:temperature=2,diverse-beam:penalty=0.2,diverse-beam:penalty=0.5,diverse-beam:penalty=1
+	$(EVAL) --data coqa --limit $(FEW) --max-tokens 20 $(SOME) --out $(RUNS)/coqa-scores --methods sdlg,sdlg:attribution_weight=0,sdlg:substitution_weight=0,sdlg:attribution_weight=0:substitution_weight=0,sdlg:ranking=percentile,sdlg:ranking=raw,sdlg:merging=none:gradient_side=premise:attribution_unit=word:one_word=importance
 	$(BIN)/sdlg report $(RUNS)/* -o $(RUNS)/report.html --assets $(RUNS)/assets
 
 clean:
