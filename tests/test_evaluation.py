@@ -420,6 +420,7 @@ def test_the_command_runs_summarises_resumes_and_exports(tmp_path, tiny_folders,
     shown = capsys.readouterr()
     assert "3 of 3 questions of q.jsonl went through all stages" in shown.out
     assert "sdlg report" in shown.out
+    assert "fewer than 20 answers are right" in shown.out
     assert "3/3" in shown.err
     assert main(["eval", "--out", out]) == 0  # as it was begun
     assert main(["eval", "measure", "--out", out, "--measures", "number_of_clusters"]) == 0

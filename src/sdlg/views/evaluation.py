@@ -26,6 +26,7 @@ from ..evaluation.statistics import Figure, auroc
 from .terminal import visible
 
 METRIC, THRESHOLD = "rouge_l", 0.5
+FEW = 20  # of a class
 _SECONDS_BETWEEN_LINES = 30.0
 
 
@@ -135,6 +136,10 @@ def print_summary(folder: Path, output: TextIO) -> None:
         right = int((run.wrong(METRIC, THRESHOLD) == 0).sum())
         console.print(f"{right} answers are right (ROUGE-L ≥ {THRESHOLD})")
         console.print(_auroc_table(run))
+        if min(right, len(run.ids) - right) < FEW:
+            console.print(
+                f"fewer than {FEW} answers are right, or wrong: these AUROCs say little, whatever their intervals"
+            )
     console.print(f"next: sdlg report {folder} -o report.html", markup=False)
 
 
