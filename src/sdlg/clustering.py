@@ -22,18 +22,30 @@ _AGREES: Mapping[str, Callable[[Verdict], bool]] = {
 }
 
 
+def answer_key(text: str) -> str:
+    """Equal for answers that are one and the same but for case and surrounding space."""
+    return text.strip().casefold()
+
+
+def distinct_answers(texts: Many[str]) -> dict[str, str]:
+    """Key → first spelling, in the order of first appearance."""
+    found: dict[str, str] = {}
+    for text in texts:
+        found.setdefault(answer_key(text), text)
+    return found
+
+
 def cluster_answers(texts: Many[str], judge: Judge, options: Clustering) -> tuple[int, ...]:
     """Cluster numbers, one per text."""
-    keys = [text.strip().casefold() for text in texts]
-    unique = dict(zip(reversed(keys), reversed(texts), strict=True))  # each key with its first spelling
-    ordered = list(dict.fromkeys(keys))
+    keys = list(map(answer_key, texts))
+    distinct = distinct_answers(texts)
     agrees = pick("equivalence", _AGREES, options.equivalence)
 
     def match(pairs: Many[tuple[str, str]]) -> list[bool]:
         return _both_directions(pairs, judge, agrees)
 
-    numbers = pick("linkage", _LINKAGES, options.linkage)([unique[key] for key in ordered], match)
-    by_key = dict(zip(ordered, _by_appearance(numbers), strict=True))
+    numbers = pick("linkage", _LINKAGES, options.linkage)(list(distinct.values()), match)
+    by_key = dict(zip(distinct, _by_appearance(numbers), strict=True))
     return tuple(by_key[key] for key in keys)
 
 

@@ -40,6 +40,12 @@ def needed_fields(measures: Iterable[Measure]) -> frozenset[str]:
     return needs | {"logprobs"} if "relevance" in needs else needs
 
 
+def explained(lack: Unavailable, measure: Measure, reasons: Mapping[str, str]) -> str:
+    """Why a measure has no value, with the reasons why what it needs could not be gathered."""
+    why = [reasons[field] for field in sorted(measure.needs) if field in reasons]
+    return "; ".join([lack.reason, *dict.fromkeys(why)])
+
+
 def measure(samples: Samples, question: Question, measures: Mapping[str, Measure], sources: Sources) -> Measured:
     """Gather, then compute."""
     gathered = gather(samples, question, needed_fields(measures.values()), sources)
@@ -47,8 +53,7 @@ def measure(samples: Samples, question: Question, measures: Mapping[str, Measure
     told: dict[str, Estimate | str] = {}
     for name, value in found.items():
         if isinstance(value, Unavailable):
-            why = [gathered.reasons[field] for field in sorted(measures[name].needs) if field in gathered.reasons]
-            told[name] = "; ".join([value.reason, *dict.fromkeys(why)])
+            told[name] = explained(value, measures[name], gathered.reasons)
         else:
             told[name] = value
     return Measured(gathered.samples, told, gathered.cost)

@@ -29,7 +29,7 @@ class _RemoteWorker:
 
     def work(self, item: Any, rows: Rows, stages: tuple[str, ...]) -> list[tuple[str, Row]]:
         """All missing rows of a question, together."""
-        return list(self._worker.work(item, rows, stages))
+        return self._worker.work(item, rows, stages)
 
 
 def ray_engine(address: str | None, workers: int) -> Engine:

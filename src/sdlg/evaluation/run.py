@@ -53,7 +53,7 @@ def local_engine(
     """One question after the other, in this process."""
     worker = Worker(plan, places, tell)
     for item, rows in todo:
-        yield item.id, list(worker.work(item, rows, stages))
+        yield item.id, worker.work(item, rows, stages)
 
 
 def run_evaluation(

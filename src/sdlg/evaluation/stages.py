@@ -7,7 +7,7 @@ the item, so the rows are the same in whatever order, process or machine they ar
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -16,14 +16,14 @@ import numpy as np
 
 from ..alignment import token_texts
 from ..answers import samples_from
-from ..clustering import Judge, cluster_answers
+from ..clustering import Judge, answer_key, cluster_answers, distinct_answers
 from ..correctness import Metric, judge, load_metrics
 from ..datasets import Item
 from ..errors import BadQuestion, PromptTooLong
 from ..estimators.base import Measure, Samples
 from ..estimators.table import measure_all
 from ..evidence import Sources, gather
-from ..measuring import SIMILARITY_FIELDS, needed_fields
+from ..measuring import SIMILARITY_FIELDS, explained, needed_fields
 from ..models import LanguageModel, load_model
 from ..nli import NliModel, load_nli
 from ..nli.base import Verdict
@@ -34,7 +34,7 @@ from ..scoring import EmbeddingMap
 from ..scoring.mapping import fit_embedding_map
 from ..similarity import SimilarityModel, load_similarity
 from .plan import AT_HAND, Method, Plan, seeded
-from .store import STAGES, Row
+from .store import STAGES, Row, merged
 
 Rows = Mapping[str, Row]  # stage → row
 Tell = Callable[[str], None]  # what is being done
@@ -88,18 +88,17 @@ class Worker:
 
     # -- the work -----------------------------------------------------------------------------------------------
 
-    def work(self, item: Item, have: Rows, stages: tuple[str, ...] = STAGES) -> Iterator[tuple[str, Row]]:
-        """The missing rows of an item, stage by stage, each as soon as it is made."""
-        rows = dict(have)
+    def work(self, item: Item, have: Rows, stages: tuple[str, ...] = STAGES) -> list[tuple[str, Row]]:
+        """The missing rows of an item, stage by stage."""
+        rows, new = dict(have), []
         for stage in stages:
-            if any(needed not in rows for needed in NEEDS[stage]):
-                return
-            if "skipped" in rows.get("generate", {}):
-                return
+            if any(needed not in rows for needed in NEEDS[stage]) or "skipped" in rows.get("generate", {}):
+                break
             made = _WORK[stage](self, item, rows)
             if made is not None:
-                rows[stage] = {**rows.get(stage, {}), **made}
-                yield stage, {"id": item.id, **made}
+                new.append((stage, {"id": item.id, **made}))
+                rows[stage] = merged(rows.get(stage, {}), made)
+        return new
 
     def generate(self, item: Item, rows: Rows) -> Row | None:
         """The initial answer, and every method's samples; or why there are none."""
@@ -159,14 +158,13 @@ class Worker:
         return {"methods": found, "nli_pairs": len(known), "seconds": time.perf_counter() - started}
 
     def _clustered(self, item: Item, texts: list[str], known: dict[tuple[str, str], Verdict]) -> Row:
-        keys = [text.strip().casefold() for text in texts]
-        first = dict(zip(reversed(keys), reversed(texts), strict=True))
-        distinct = [first[key] for key in dict.fromkeys(keys)]
+        by_key = distinct_answers(texts)
+        distinct, keys = list(by_key.values()), list(by_key)
         pairs = [(one, other) for one in distinct for other in distinct if one != other]
         asked = [pair for pair in pairs if pair not in known]
         known.update(zip(asked, self.nli.judge(item.question.text, asked), strict=True))
         row = {
-            "distinct": [list(dict.fromkeys(keys)).index(key) for key in keys],
+            "distinct": [keys.index(answer_key(text)) for text in texts],
             "entailment": _matrix(distinct, known, "entailment"),
             "contradiction": _matrix(distinct, known, "contradiction"),
         }
@@ -207,8 +205,7 @@ class Worker:
                 found = [at_count[name] for at_count in per_count]
                 values[f"{name}{suffix}"] = [_number(one) for one in found]
                 if not isinstance(found[-1], Estimate):
-                    why = [gathered.reasons[field] for field in sorted(every[name].needs) if field in gathered.reasons]
-                    reasons[f"{name}{suffix}"] = "; ".join([found[-1].reason, *dict.fromkeys(why)])
+                    reasons[f"{name}{suffix}"] = explained(found[-1], every[name], gathered.reasons)
         return values, reasons
 
     def _clusters(self, row: Row, texts: list[str], suffix: str) -> list[tuple[int, ...]]:
@@ -278,10 +275,10 @@ def is_complete(plan: Plan, rows: Rows, stages: tuple[str, ...] = STAGES) -> boo
 
 def verdicts(row: Row, texts: list[str]) -> Judge:
     """A judge that looks up what the NLI model said when the answers were clustered."""
-    place = dict(zip((text.strip().casefold() for text in texts), row["distinct"], strict=True))
+    place = dict(zip(map(answer_key, texts), row["distinct"], strict=True))
 
     def look_up(pairs: Any) -> list[Verdict]:
-        places = [(place[one.strip().casefold()], place[other.strip().casefold()]) for one, other in pairs]
+        places = [(place[answer_key(one)], place[answer_key(other)]) for one, other in pairs]
         return [_verdict(row["entailment"][i][j], row["contradiction"][i][j]) for i, j in places]
 
     return look_up
