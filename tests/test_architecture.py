@@ -12,7 +12,8 @@ SOURCE = Path(__file__).resolve().parents[1] / "src" / "sdlg"
 # Left to right. A module may import from its own column and from those to its left.
 COLUMNS = [
     {"errors", "records"},
-    {"options", "home", "threads", "tokenizers"},
+    {"options", "home", "threads", "tokenizers", "limits"},
+    {"in_flight"},
     {"models"},
     {"nli", "similarity", "alignment"},
     {"scoring", "clustering", "estimators"},
@@ -38,7 +39,10 @@ LOADERS = {
     "tokenizers",
 }
 ROOMS = {
-    "torch": LOADERS | {"models/choosing", "models/decoding", "models/beam_search", "models/layouts", "threads"},
+    "torch": LOADERS
+    | {"models/choosing", "models/decoding", "models/beam_search", "models/layouts", "models/server/search", "threads"},
+    "httpx2": {"models/server/connection"},
+    "tenacity": {"models/server/connection"},
     "transformers": LOADERS,
     "rich": {"views/terminal", "views/progress", "views/evaluation", "cli/ask"},
     "rouge_score": {"correctness/rouge"},

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from .models import LanguageModel, ScriptedModel, load_model
     from .nli import NliModel, load_nli
     from .options import Options
-    from .pipeline import Pipeline, Progress, ask
+    from .pipeline import Pipeline, Progress, ask, ask_async
     from .records import Question
     from .results import Result
 
@@ -29,6 +29,7 @@ _HOMES = {
     "Pipeline": "pipeline",
     "Progress": "pipeline",
     "ask": "pipeline",
+    "ask_async": "pipeline",
     "Question": "records",
     "Result": "results",
 }
@@ -45,6 +46,7 @@ __all__ = [
     "SdlgError",
     "__version__",
     "ask",
+    "ask_async",
     "load_model",
     "load_nli",
 ]

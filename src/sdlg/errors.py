@@ -10,7 +10,10 @@ SdlgError
 └── RunError                the request was fine, the run was not (exit code 1)
     ├── ModelNotFound       no such model on this machine or hub
     ├── LabelNotFound       an NLI model without contradiction or entailment
-    └── CacheUnavailable    the cache folder cannot be written (full, read-only)
+    ├── CacheUnavailable    the cache folder cannot be written (full, read-only)
+    ├── ServerFailed        a model server that is gone, silent, or answers nonsense
+    ├── TimedOut            a deadline passed
+    └── Cancelled           nobody wants the answer any more
 """
 
 
@@ -60,6 +63,18 @@ class LabelNotFound(RunError):
 
 class CacheUnavailable(RunError):
     """The cache folder cannot be written."""
+
+
+class ServerFailed(RunError):
+    """A model server that is gone, silent, or answers nonsense."""
+
+
+class TimedOut(RunError):
+    """A deadline passed."""
+
+
+class Cancelled(RunError):
+    """Nobody wants the answer any more."""
 
 
 def first_line(error: BaseException) -> str:

@@ -1,6 +1,7 @@
 """The flow, on one page: question → answer → scores → branches → clusters → estimates → result. Nothing reaches back.
 
-`ask` is the one call; `Pipeline` is the same with models that are loaded once and used for many questions.
+`ask` is the one call; `Pipeline` is the same with models that are loaded once and used for many questions. Threads may
+share a pipeline; `ask_async` is `ask` in one of them.
 """
 
 from __future__ import annotations
@@ -8,8 +9,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator
 from collections.abc import Sequence as Many
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +22,8 @@ from .errors import BadQuestion
 from .estimators import cluster_probabilities, estimate_all, samples_of
 from .estimators.semantic import coverage, normalised_weights
 from .evidence import Sources
+from .in_flight import in_thread, run_in_flight
+from .limits import Limit, check_limit, limited
 from .measuring import SIMILARITY_FIELDS, Measured, chosen_measures, measure, needed_fields
 from .models import LanguageModel, load_model
 from .nli import NliModel, load_nli
@@ -64,6 +68,8 @@ class Pipeline:
         preset: str = "default",
         device: str | None = None,
         dtype: str | None = None,
+        tokenizer: str | None = None,
+        patience: float | None = None,
         measures: Many[str] = (),
         similarity_model: str | SimilarityModel = MINILM,
         other_models: Many[ModelSource] = (),
@@ -79,7 +85,7 @@ class Pipeline:
         self._measures = chosen_measures(asked_for) if asked_for else {}
         self._watch = watch
         watch(Progress("load", f"language model {model if isinstance(model, str) else ''}"))
-        self.model = load_model(model, device=device, dtype=dtype)
+        self.model = load_model(model, device=device, dtype=dtype, tokenizer=tokenizer, patience=patience)
         watch(Progress("load", f"NLI model {nli if isinstance(nli, str) else ''}"))
         self.nli = load_nli(nli, device=device)
         self._sources = Sources(
@@ -109,12 +115,51 @@ class Pipeline:
 
         return fit_embedding_map(self.model, self.nli)
 
-    def ask(self, question: str | Question, *, context: str | None = None) -> Result:
-        """Answer one question and say how sure the model is of what it means."""
-        asked = _checked(question, context)
-        request = Request(asked, self.model, self.nli, self.options, self._embedding_map, self._report)
-        sampled = self._sampler(request)
-        self._report("clusters", "")
+    @property
+    def in_flight(self) -> int:
+        """How many questions at once this pipeline is best asked."""
+        return self.model.capabilities.in_flight
+
+    def ask(
+        self,
+        question: str | Question,
+        *,
+        context: str | None = None,
+        timeout: float | None = None,
+        watch: Watch | None = None,
+    ) -> Result:
+        """Answer one question and say how sure the model is of what it means. `timeout` is in seconds."""
+        with limited(Limit(timeout)):
+            return self._ask(_checked(question, context), watch or self._watch)
+
+    async def ask_async(
+        self,
+        question: str | Question,
+        *,
+        context: str | None = None,
+        timeout: float | None = None,
+        watch: Watch | None = None,
+    ) -> Result:
+        """The same for `await`. Cancelling it stops the work at its next step. `watch` is called in a thread."""
+        work = partial(self.ask, question, context=context, timeout=timeout, watch=watch)
+        return await in_thread(work, self._threads)
+
+    @cached_property
+    def _threads(self) -> ThreadPoolExecutor:
+        return ThreadPoolExecutor(max(self.in_flight, 1), thread_name_prefix="sdlg")
+
+    def ask_many(self, questions: Iterable[str | Question], *, in_flight: int | None = None) -> Iterator[Result]:
+        """One result after the other, in the questions' order; what the prompts share is only read once."""
+        for _, answered in run_in_flight(self.ask, questions, in_flight or self.in_flight):
+            yield answered.result()
+
+    def _ask(self, asked: Question, watch: Watch) -> Result:
+        def report(stage: str, text: str) -> None:
+            check_limit()
+            watch(Progress(stage, text))
+
+        sampled = self._sampler(Request(asked, self.model, self.nli, self.options, self._embedding_map, report))
+        report("clusters", "")
         pairs, started = self.nli.pairs_run, time.perf_counter()
         clusters = cluster_answers(
             [sequence.text for sequence in sampled.sequences],
@@ -124,16 +169,8 @@ class Pipeline:
         spent = Cost(nli_pairs=self.nli.pairs_run - pairs, seconds={"clusters": time.perf_counter() - started})
         return self._result(asked, sampled, clusters, sampled.cost + spent)
 
-    def ask_many(self, questions: Iterable[str | Question]) -> Iterator[Result]:
-        """One result after the other; what the prompts share is only read once."""
-        for question in questions:
-            yield self.ask(question)
-
-    def _report(self, stage: str, text: str) -> None:
-        self._watch(Progress(stage, text))
-
     def _result(self, question: Question, sampled: Sampled, clusters: tuple[int, ...], cost: Cost) -> Result:
-        started = time.perf_counter()
+        started, able = time.perf_counter(), self.model.capabilities
         tokens = tuple(tuple(token_texts(sequence.token_ids, self.model.text)) for sequence in sampled.sequences)
         drawn = samples_of(sampled.sequences, sampled.substitutions, clusters, tokens)
         weights = normalised_weights(drawn, self.options.estimation.weighting)
@@ -154,11 +191,14 @@ class Pipeline:
             samples=tuple(map(Sample, sampled.sequences, clusters, weights, sampled.substitutions, tokens)),
             clusters=tuple(Cluster(number, share, members[number]) for number, share in enumerate(shares)),
             estimates=estimates,
-            coverage=coverage(drawn),
+            coverage=None if drawn.logprobs is None else coverage(drawn),
             evidence=evidence_of(measured.samples) if self._measures else {},
             cost=cost + measured.cost + Cost(seconds={"estimates": time.perf_counter() - started - _spent(measured)}),
-            notes=(*sampled.notes, *reasons, *self._warnings, *self._format_warning(question)),
-        )
+            notes=(
+                *sampled.notes, *reasons, *able.shortcomings, *self._warnings, *self._format_warning(question)
+            ),
+            approximate=able.approximate,
+        )  # fmt: skip
         return result if self._risk is None else replace(result, risk=self._risk.of(result))
 
 
@@ -177,8 +217,8 @@ def _checked(question: str | Question, context: str | None) -> Question:
 
 
 @lru_cache(maxsize=1)
-def _loaded(model: str, nli: str, device: str | None, dtype: str | None) -> tuple[LanguageModel, NliModel]:
-    return load_model(model, device=device, dtype=dtype), load_nli(nli, device=device)
+def _loaded(model: str, nli: str, **where: Any) -> tuple[LanguageModel, NliModel]:
+    return load_model(model, **where), load_nli(nli, device=where["device"])
 
 
 def ask(
@@ -191,8 +231,11 @@ def ask(
     preset: str = "default",
     seed: int = 0,
     context: str | None = None,
+    timeout: float | None = None,
     device: str | None = None,
     dtype: str | None = None,
+    tokenizer: str | None = None,
+    patience: float | None = None,
     measures: Many[str] = (),
     similarity_model: str | SimilarityModel = MINILM,
     other_models: Many[ModelSource] = (),
@@ -201,16 +244,22 @@ def ask(
 ) -> Result:
     """Ask one question: `sdlg.ask("Who wrote Hamlet?")`. Models named as before stay loaded between calls.
 
-    `samples` counts all sequences, the initial answer included. Further options are those of `sdlg.Options`, by name.
+    `samples` counts all sequences, the initial answer included. `timeout` is in seconds; `tokenizer` and `patience` are
+    for models on servers. Further options are those of `sdlg.Options`, by name.
     """
     asked = _checked(question, context)
     options_from(preset, {"samples": samples, "seed": seed, **options})
     pick("method", SAMPLERS, method.replace("-", "_"))
     if isinstance(model, str) and isinstance(nli, str):
-        model, nli = _loaded(model, nli, device, dtype)
+        model, nli = _loaded(model, nli, device=device, dtype=dtype, tokenizer=tokenizer, patience=patience)
     pipeline = Pipeline(
         model, nli, method=method, preset=preset, device=device, dtype=dtype, measures=measures,
         similarity_model=similarity_model, other_models=other_models, calibration=calibration, samples=samples,
         seed=seed, **options,
     )  # fmt: skip
-    return pipeline.ask(asked)
+    return pipeline.ask(asked, timeout=timeout)
+
+
+async def ask_async(question: str | Question, **named: Any) -> Result:
+    """`ask` for `await`, with the same arguments: for servers and notebooks. Cancelling it stops the work."""
+    return await in_thread(partial(ask, question, **named))

@@ -71,7 +71,7 @@ class Alternative:
 
 @dataclass(frozen=True, slots=True)
 class Sequence:
-    """One answer: its ids before the stop, their log-probabilities, and how it ended."""
+    """One answer: its ids before the stop, their log-probabilities (none: not known), and how it ended."""
 
     text: str
     token_ids: tuple[int, ...]
@@ -80,9 +80,10 @@ class Sequence:
     stop_logprob: float | None = None  # of the token(s) that ended it; None when it was cut by length
     alternatives: tuple[tuple[Alternative, ...], ...] = field(default=(), repr=False)  # per step, likeliest first
     entropies: tuple[float, ...] = field(default=(), repr=False)  # nats, of the model's distribution; () if not known
+    unseen: tuple[float, ...] = field(default=(), repr=False)  # per step, the probability that a server did not tell
 
     def __post_init__(self) -> None:
-        if len(self.token_ids) != len(self.logprobs):
+        if self.logprobs and len(self.token_ids) != len(self.logprobs):
             raise ValueError(f"{len(self.token_ids)} tokens but {len(self.logprobs)} log-probabilities")
 
     @property
@@ -92,8 +93,8 @@ class Sequence:
 
     @property
     def logprob(self) -> float:
-        """Log p(y), ending included."""
-        return math.fsum(self.decision_logprobs)
+        """Log p(y), ending included; NaN if it is not known."""
+        return math.fsum(self.decision_logprobs) if self.decision_logprobs else math.nan
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,6 +179,7 @@ class Cost:
     forward_tokens: int = 0  # tokens that went through the language model
     reused_tokens: int = 0  # prompt tokens whose keys and values were already there
     decode_steps: int = 0  # sequential forward passes
+    requests: int = 0  # to a model server, for tokens
     nli_pairs: int = 0
     nli_gradients: int = 0
     seconds: Mapping[str, float] = field(default_factory=dict)
@@ -200,6 +202,7 @@ COUNTED = (
     "forward_tokens",
     "reused_tokens",
     "decode_steps",
+    "requests",
     "nli_pairs",
     "nli_gradients",
 )

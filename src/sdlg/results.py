@@ -30,11 +30,12 @@ class Result:
     samples: tuple[Sample, ...]
     clusters: tuple[Cluster, ...]
     estimates: Mapping[str, Estimate]
-    coverage: float
+    coverage: float | None  # None: the model tells no likelihoods
     cost: Cost
     notes: tuple[str, ...] = ()
     evidence: Mapping[str, Any] = field(default_factory=dict)  # what the measures that were asked for were made from
     risk: AnswerRisk | None = None  # None: no calibration was given
+    approximate: bool = False  # the model's tokens are only known by their spelling
 
     @property
     def answer(self) -> Sequence:
@@ -70,6 +71,7 @@ class Result:
             "estimates": {name: _estimate_dict(estimate) for name, estimate in self.estimates.items()},
             "risk": None if self.risk is None else asdict(self.risk),
             "coverage": self.coverage,
+            "approximate": self.approximate,
             "evidence": dict(self.evidence),
             "cost": {**{name: getattr(self.cost, name) for name in COUNTED}, "seconds": dict(self.cost.seconds)},
             "notes": list(self.notes),
@@ -77,7 +79,8 @@ class Result:
 
     def _answer_dict(self) -> dict[str, Any]:
         words = [{"text": w.text, "start": w.start, "end": w.end, "attribution": w.attribution} for w in self.words]
-        return {**sequence_dict(self.answer), "tokens": list(self.tokens), "words": words}
+        unseen = list(self.answer.unseen)
+        return {**sequence_dict(self.answer), "tokens": list(self.tokens), "words": words, "unseen": unseen}
 
     def to_json(self, indent: int | None = None) -> str:
         """One line by default. Characters stay themselves."""

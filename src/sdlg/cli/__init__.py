@@ -13,6 +13,7 @@ from .ask import EXAMPLES, add_ask
 from .calibrate import add_calibrate
 from .evaluate import add_eval
 from .listing import add_list, add_schema
+from .models import add_models_command
 from .report import add_report
 from .score import add_score
 
@@ -61,6 +62,6 @@ def _parser() -> argparse.ArgumentParser:
     )  # fmt: skip
     parser.add_argument("--version", action="version", version=f"sdlg {__version__}")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
-    for add in (add_ask, add_score, add_eval, add_report, add_calibrate, add_list, add_schema):
+    for add in (add_ask, add_score, add_eval, add_report, add_calibrate, add_models_command, add_list, add_schema):
         add(commands)
     return parser

@@ -5,11 +5,13 @@ from __future__ import annotations
 import argparse
 import sys
 from dataclasses import asdict
+from functools import partial
 from io import TextIOWrapper
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..errors import BadOption, BadQuestion, SdlgError
+from ..errors import BadOption, BadQuestion, Cancelled, SdlgError, ServerFailed
+from ..in_flight import run_in_flight
 from ..options import options_from
 from .files import names_in, open_output, quiet_transformers, read_text, write_line
 from .flags import add_models, add_options, named_options
@@ -24,6 +26,7 @@ EXAMPLES = """examples:
   sdlg ask "Who wrote Hamlet?" --json | jq .estimates.semantic_entropy.value
   sdlg ask --file questions.txt --out results.jsonl      # one JSON result per line; start again to resume
   cat questions.jsonl | sdlg ask > results.jsonl
+  sdlg ask "Who wrote Hamlet?" --model http://127.0.0.1:8000/v1#my-model     # a model server: vLLM, llama-server, …
   sdlg ask "Why is the sky blue?" --model HuggingFaceTB/SmolLM2-360M-Instruct --nli microsoft/deberta-large-mnli
 """
 
@@ -48,6 +51,7 @@ def add_ask(commands: Any) -> None:
     models.add_argument(
         "--measures", default="", metavar="NAMES", help="further measures, with commas (sdlg list measures)"
     )
+    ask.add_argument("--timeout", type=float, metavar="S", help="seconds for each question (default: none)")
     models.add_argument("--calibration", metavar="FILE", help="of sdlg calibrate: says how many such answers are wrong")
     models.add_argument("--other-models", default="", metavar="NAMES", help="for aleatoric and epistemic parts")
     add_options(ask)
@@ -72,13 +76,14 @@ def _context(value: str | None) -> str | None:
     return read_text(Path(value[1:]))
 
 
-def _pipeline(parsed: argparse.Namespace, changes: dict[str, object], watch: Any) -> Pipeline:
+def _pipeline(parsed: argparse.Namespace, changes: dict[str, Any], watch: Any) -> Pipeline:
     quiet_transformers()
     from ..pipeline import Pipeline
 
     return Pipeline(
         parsed.model, parsed.nli, method=parsed.method, preset=parsed.preset,
-        device=parsed.device, dtype=parsed.dtype, watch=watch, similarity_model=parsed.similarity_model,
+        device=parsed.device, dtype=parsed.dtype, tokenizer=parsed.tokenizer, patience=parsed.patience, watch=watch,
+        similarity_model=parsed.similarity_model,
         measures=names_in(parsed.measures), other_models=names_in(parsed.other_models),
         calibration=parsed.calibration, **changes,
     )  # fmt: skip
@@ -91,7 +96,7 @@ def _ask_one(parsed: argparse.Namespace, changes: dict[str, object], context: st
     from ..views.terminal import print_result
 
     with progress_line() as watch:
-        result = _pipeline(parsed, changes, watch).ask(parsed.question, context=context)
+        result = _pipeline(parsed, changes, watch).ask(parsed.question, context=context, timeout=parsed.timeout)
     if parsed.json:
         write_line(sys.stdout, result.to_json())
     else:
@@ -120,11 +125,14 @@ def _ask_many(parsed: argparse.Namespace, changes: dict[str, object], context: s
     failed = 0
     with progress_line() as watch, open_output(parsed.out) as output:
         pipeline = _pipeline(parsed, changes, watch)
-        for number, one in enumerate(asked[done:], start=done + 1):
-            watch.title = f"{number}/{len(asked)} "
-            line, fine = _answer_line(pipeline, one)
+        answers = run_in_flight(
+            partial(_answer_line, pipeline, parsed.timeout), asked[done:], parsed.in_flight or pipeline.in_flight
+        )
+        for number, (_, answered) in enumerate(answers, start=done + 1):
+            line, fine = answered.result()
             write_line(output, line)
             failed += not fine
+            watch.title = f"{number}/{len(asked)} done, "
     if failed:
         print(
             f"sdlg: {failed} of {len(asked) - done} questions could not be answered; see their error lines",
@@ -151,12 +159,15 @@ def _questions(parsed: argparse.Namespace, context: str | None) -> list[Asked]:
     return asked
 
 
-def _answer_line(pipeline: Pipeline, asked: Asked) -> tuple[str, bool]:
+def _answer_line(pipeline: Pipeline, timeout: float | None, asked: Asked) -> tuple[str, bool]:
+    """A server that is gone ends the run: what is left is done when it is started again."""
     from ..batch import error_line
 
     if asked.question is None:
         return error_line(asked, asked.error), False
     try:
-        return pipeline.ask(asked.question).to_json(), True
+        return pipeline.ask(asked.question, timeout=timeout).to_json(), True
+    except (ServerFailed, Cancelled):
+        raise
     except SdlgError as error:
         return error_line(asked, str(error)), False

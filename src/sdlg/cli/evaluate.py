@@ -25,6 +25,7 @@ _EXAMPLES = """examples:
   sdlg eval judge --out runs/trivia --metrics bleurt --bleurt Elron/bleurt-base-512
   sdlg eval export --out runs/trivia                       # Parquet tables beside the JSON lines
   sdlg eval --data coqa --out runs/coqa --engine ray --ray-address auto
+  sdlg eval --data triviaqa --out runs/served --model http://127.0.0.1:8000/v1#my-model --in-flight 32
   sdlg report runs/trivia -o report.html
 
 data sets: truthfulqa, coqa, triviaqa (from the hub, or from --data-dir), or any JSONL file with question, references,
@@ -89,7 +90,7 @@ def _eval(parsed: argparse.Namespace) -> int:
             folder,
             data_dir=Path(parsed.data_dir) if parsed.data_dir else None,
             stages=(parsed.stage,) if parsed.stage else STAGES,
-            places=Places(parsed.device),
+            places=Places(parsed.device, parsed.tokenizer, parsed.patience, parsed.in_flight),
             engine=_engine(parsed),
             watch=progress.watch,
             tell=progress.tell,

@@ -13,11 +13,22 @@ def add_models(command: argparse.ArgumentParser) -> Any:
     """Which models, and where they run. Returns the group, for more of the kind."""
     models = command.add_argument_group("models")
     models.add_argument(
-        "--model", default="smollm2", help="hub name, folder, .gguf file (default: the embedded smollm2)"
-    )
+        "--model", default="smollm2",
+        help="hub name, folder, .gguf file, or a server: http://host:port/v1#name (default: the embedded smollm2)",
+    )  # fmt: skip
     models.add_argument("--nli", default="nli-minilm", help="hub name or folder (default: the embedded nli-minilm)")
     models.add_argument("--device", help="cpu, cuda, cuda:1, mps (default: the best there is)")
     models.add_argument("--dtype", help="float32, bfloat16, … (default: float32 on a CPU, else the model's own)")
+    models.add_argument("--tokenizer", help="for a server that does not name its own: hub name or folder")
+    models.add_argument(
+        "--patience",
+        type=float,
+        metavar="S",
+        help="seconds to wait for a silent or failing server (default: 120)",
+    )
+    models.add_argument(
+        "--in-flight", type=int, metavar="N", help="questions at once (default: 1; for a server what fills it)"
+    )
     models.add_argument(
         "--similarity-model", default="minilm", help="sentence encoder or cross-encoder, for measures like SAR"
     )

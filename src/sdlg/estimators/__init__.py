@@ -34,8 +34,9 @@ def samples_of(
     answer = sequences[0].logprobs
     branched = len(sequences) == 1 or any(substitutions)
     entropies = tuple(sequence.entropies for sequence in sequences)
+    steps = tuple(sequence.decision_logprobs for sequence in sequences)
     return Samples(
-        logprobs=tuple(sequence.decision_logprobs for sequence in sequences),
+        logprobs=steps if all(steps) else None,
         identities=tuple((sequence.token_ids, sequence.stop_reason) for sequence in sequences),
         clusters=clusters,
         branchings=tuple(None if s is None else _branching(answer, s) for s in substitutions) if branched else None,
@@ -50,7 +51,9 @@ def _branching(answer: tuple[float, ...], substitution: Substitution) -> Branchi
 
 
 def cluster_probabilities(samples: Samples, options: Estimation) -> list[float]:
-    """The headline's probability of each cluster."""
+    """The headline's probability of each cluster; how often it came, where likelihoods are not known."""
+    if samples.logprobs is None:
+        return [float(share) for share in semantic.frequencies(samples)]
     terms = semantic.log_terms(samples, options.weighting, options.likelihood)
     return [float(share) for share in semantic.shares(semantic.cluster_log_masses(samples, terms))]
 
@@ -65,6 +68,8 @@ def estimate_all(samples: Samples, options: Estimation) -> dict[str, Estimate]:
 
 
 def _semantic_entropy(samples: Samples, options: Estimation) -> Estimate:
+    if samples.logprobs is None:
+        return Estimate(semantic.frequency_entropy(samples), "nats", True, {"weighting": "frequency"})
     terms = semantic.log_terms(samples, options.weighting, options.likelihood)
     value = semantic.LOGARITHMS[options.logarithm](semantic.cluster_log_masses(samples, terms))
     likelihood: Mapping[str, str] = {} if options.weighting == "branch_mass" else {"likelihood": options.likelihood}

@@ -104,8 +104,14 @@ def improper_entropy(log_masses: Array) -> float:
 
 def frequency_entropy(samples: Samples) -> float:
     """H of the clusters' shares of the samples (Eq. 6 in Eq. 7): Monte Carlo."""
+    return proper_entropy(np.log(frequencies(samples)))
+
+
+def frequencies(samples: Samples) -> Array:
+    """Each cluster's share of the samples."""
     _, counts = np.unique(np.array(given(samples.clusters)), return_counts=True)
-    return proper_entropy(np.log(counts))
+    share: Array = counts / counts.sum()
+    return share
 
 
 LOGARITHMS = {"normalised": proper_entropy, "unnormalised": unnormalised_entropy}
@@ -144,8 +150,8 @@ def log_terms(samples: Samples, weighting: str, likelihood: str) -> Array:
 
 
 def normalised_weights(samples: Samples, weighting: str) -> Many[float]:
-    """The weights of a weighting, Σw = 1."""
-    if weighting == "branch_mass":
+    """The weights of a weighting, Σw = 1; equal ones where likelihoods are not known."""
+    if weighting == "branch_mass" and samples.logprobs is not None:
         return [float(w) for w in shares(branch_log_masses(samples))]
     weights = importance_log_weights(samples) if weighting == "importance" else uniform_log_weights(samples)
     return [float(w) for w in np.exp(l1_normalised(weights))]

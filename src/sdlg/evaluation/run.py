@@ -16,6 +16,8 @@ from pathlib import Path
 
 from ..datasets import DataSet, Item, choose_items, load_data
 from ..errors import BadOption, UsageError
+from ..in_flight import run_in_flight
+from ..models import is_address
 from .plan import Plan
 from .stages import NEEDS, Places, Rows, Tell, Worker, is_complete
 from .store import STAGES, Row, Store, merged
@@ -50,10 +52,15 @@ Watch = Callable[[Progress], None]
 def local_engine(
     plan: Plan, places: Places, todo: Iterable[Todo], stages: tuple[str, ...], tell: Tell
 ) -> Iterator[Made]:
-    """One question after the other, in this process."""
+    """In this process: one question after the other, or as many at once as fill a model server."""
     worker = Worker(plan, places, tell)
-    for item, rows in todo:
-        yield item.id, worker.work(item, rows, stages)
+
+    def work(one: Todo) -> list[tuple[str, Row]]:
+        return worker.work(*one, stages)
+
+    at_once = places.in_flight or (worker.model.capabilities.in_flight if is_address(plan.model) else 1)
+    for (item, _), made in run_in_flight(work, todo, at_once, ordered=False):
+        yield item.id, made.result()
 
 
 def run_evaluation(

@@ -42,9 +42,12 @@ Tell = Callable[[str], None]  # what is being done
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """Where models run. Does not shape the rows, so it is not part of the plan."""
+    """Where models run and how they are reached. Does not shape the rows, so it is not part of the plan."""
 
     device: str | None = None
+    tokenizer: str | None = None  # the rest is for models on servers
+    patience: float | None = None
+    in_flight: int | None = None  # questions at once; None: what fills the model
 
 
 def _silent(_: str) -> None:
@@ -63,7 +66,11 @@ class Worker:
     def model(self) -> LanguageModel:
         """The language model."""
         self._tell(f"loading the language model {self.plan.model}")
-        return load_model(self.plan.model, device=self._places.device, dtype=self.plan.dtype)
+        places = self._places
+        return load_model(
+            self.plan.model, device=places.device, dtype=self.plan.dtype, tokenizer=places.tokenizer,
+            patience=places.patience,
+        )  # fmt: skip
 
     @cached_property
     def nli(self) -> NliModel:

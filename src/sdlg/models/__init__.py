@@ -10,16 +10,25 @@ from ..errors import ModelNotFound
 from ..threads import calm_threads
 from .base import Capabilities, Continuation, Decoded, LanguageModel
 from .scripted import ScriptedModel
+from .server.address import is_address
 
-__all__ = ["Capabilities", "Continuation", "Decoded", "LanguageModel", "ScriptedModel", "load_model"]
+__all__ = ["Capabilities", "Continuation", "Decoded", "LanguageModel", "ScriptedModel", "is_address", "load_model"]
 
 
 def load_model(
-    source: str | Path | LanguageModel | Many[Any], *, device: str | None = None, dtype: str | None = None
+    source: str | Path | LanguageModel | Many[Any],
+    *,
+    device: str | None = None,
+    dtype: str | None = None,
+    tokenizer: str | None = None,
+    patience: float | None = None,
 ) -> LanguageModel:
-    """`smollm2`, a hub name, a folder, a .gguf file, a loaded (model, tokenizer), or a `LanguageModel` as it is."""
+    """`smollm2`, a hub name, a folder, a .gguf file, a server (http://…/v1#name), a loaded (model, tokenizer), or a
+    `LanguageModel` as it is. `tokenizer` and `patience` (seconds) are for servers.
+    """
     if isinstance(source, (str, Path)):
-        return _load_named(str(source), device, dtype)
+        name = str(source)
+        return _connect(name, tokenizer, patience) if is_address(name) else _load(name, device, dtype)
     if isinstance(source, (tuple, list)) and len(source) == 2:
         from .transformers_lm import TransformersModel
 
@@ -29,13 +38,19 @@ def load_model(
     raise ModelNotFound(f"cannot use a {type(source).__name__} as a language model; give a name or (model, tokenizer)")
 
 
-def _load_named(name: str, device: str | None, dtype: str | None) -> LanguageModel:
+def _connect(name: str, tokenizer: str | None, patience: float | None) -> LanguageModel:
+    from .server import connect
+
+    return connect(name, tokenizer=tokenizer, patience=patience)
+
+
+def _load(name: str, device: str | None, dtype: str | None) -> LanguageModel:
     calm_threads()
     from . import embedded
     from .loading import load_transformers
 
     if not name.strip():
-        raise ModelNotFound("the model's name is empty; give a hub name, a folder, a .gguf file or 'smollm2'")
+        raise ModelNotFound("the model's name is empty; give a hub name, a folder, a .gguf file, a server or 'smollm2'")
     if name == embedded.SMOLLM2:
         return load_transformers(embedded.smollm2_folder(), name=name, device=device, dtype=dtype)
     if name.endswith(".gguf"):

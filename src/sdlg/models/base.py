@@ -32,6 +32,9 @@ class Capabilities:
     scores_texts: bool = False  # has `score`
     context_tokens: int | None = None  # prompt and answer together; None: not known
     parameters: int | None = None  # None: not known
+    in_flight: int = 1  # how many questions at once keep it busy; a local model takes one at a time
+    shortcomings: tuple[str, ...] = ()  # what makes its results less than exact, for every result's notes
+    approximate: bool = False  # its tokens are only known by their spelling
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +49,7 @@ class Continuation:
     dropped: int = 0  # tokens at the end of the prefix that belong to a stop string
     alternatives: tuple[tuple[Alternative, ...], ...] = ()
     entropies: tuple[float, ...] = ()  # nats, of the model's distribution at each decision
+    unseen: tuple[float, ...] = ()  # probability of the tokens that were not told, where alternatives are; () if none
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +58,7 @@ class Decoded:
 
     continuations: tuple[Continuation, ...]
     cost: Cost
+    notes: tuple[str, ...] = ()  # what the reader of a result must know of this call
 
 
 def finished(
@@ -63,16 +68,17 @@ def finished(
     stop: Stop | None,
     alternatives: tuple[tuple[Alternative, ...], ...] = (),
     entropies: tuple[float, ...] = (),
+    unseen: tuple[float, ...] = (),
 ) -> Continuation:
     """Cut a continuation at its stop. A stop string may begin in the prefix."""
     if stop is None:
-        return Continuation(ids, logprobs, "length", None, len(ids), 0, alternatives, entropies)
+        return Continuation(ids, logprobs, "length", None, len(ids), 0, alternatives, entropies, unseen)
     kept = max(stop.kept - len(prefix), 0)
     dropped = max(len(prefix) - stop.kept, 0)
     ending = math.fsum(logprobs[kept : max(stop.end - len(prefix), 0)])
     return Continuation(
         ids[:kept], logprobs[:kept], stop.reason, ending, len(ids), dropped,
-        alternatives[: kept + 1], entropies[: kept + 1],
+        alternatives[: kept + 1], entropies[: kept + 1], unseen[: kept + 1],
     )  # fmt: skip
 
 
@@ -100,7 +106,7 @@ Watcher = Callable[[int, int], None]
 
 
 class LanguageModel(Protocol):
-    """An engine. Implementations: `TransformersModel`, `ScriptedModel`."""
+    """An engine. Implementations: `TransformersModel`, `server.ServedModel`, `ScriptedModel`. Threads may share it."""
 
     @property
     def name(self) -> str:

@@ -8,12 +8,15 @@ every beam of an earlier group that took it at the same step (Hamming diversity)
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from collections.abc import Sequence as Many
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import torch
 from torch import Tensor
 
+from ..limits import check_limit
 from ..options import Decoding
 from ..records import Alternative, StopRule
 from .base import Continuation, finished
@@ -77,13 +80,15 @@ def beam_search(
     text_of: TextOf,
     *,
     min_probability: float | None,
+    normalise: Callable[[Tensor], Tensor] = partial(torch.log_softmax, dim=-1),  # noqa: B008 (a constant)
 ) -> list[list[BeamResult]]:
-    """The `wanted` best hypotheses of every start."""
+    """The `wanted` best hypotheses of every start. `normalise` makes log-probabilities of what grows."""
     searches = [search for k, start in enumerate(starts) for search in _groups(k, start, wanted[k], decoding)]
     rows_of = [search.family for search in searches]  # at first, all groups of a start share its one row of logits
     logits = torch.stack([start.logits for start in starts])
     while True:
-        logprobs = torch.log_softmax(logits, dim=-1)
+        check_limit()
+        logprobs = normalise(logits)
         entropies = step_entropies(logprobs)
         taken: dict[int, Counter[int]] = {}
         for search, row in zip(searches, rows_of, strict=True):

@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ..limits import check_limit
 from ..options import Decoding
 from ..records import Alternative, StopRule
 from .base import Continuation, Seed, Watcher, finished, path_generator
@@ -77,6 +78,7 @@ def decode_paths(
     paths = [Path(i, start.prefix, start.node, path_generator(seed, first_path + i)) for i, start in enumerate(starts)]
     live, logits = paths, torch.stack([start.logits for start in starts])
     while True:
+        check_limit()
         logprobs = torch.log_softmax(logits, dim=-1)  # (live, V)
         if decoding.strategy == "greedy":
             tokens = choose_greedy(logprobs)
@@ -113,6 +115,7 @@ def score_paths(
     live = [k for k in range(len(starts)) if targets[k] or endings[k]]
     logits = torch.stack([start.logits for start in starts])[live]
     while live:
+        check_limit()
         logprobs = torch.log_softmax(logits, dim=-1)
         for row, k in enumerate(live):
             at = len(found[k])

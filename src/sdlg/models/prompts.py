@@ -5,10 +5,18 @@ In: a `Question`. Out: messages or text, and the strings at which an answer in t
 
 from __future__ import annotations
 
+from ..errors import NotSupported
 from ..records import Question
 
 HEADER = "This is a bot that correctly answers questions."
 PLAIN_STOPS = ("\n", " Q:")
+
+
+def chosen_style(style: str, has_template: bool, name: str) -> str:
+    """Chat or plain: auto is chat where there is a template."""
+    if style == "chat" and not has_template:
+        raise NotSupported(f"{name} has no chat template; use the prompt style 'plain'")
+    return "chat" if style != "plain" and has_template else "plain"
 
 
 def chat_messages(question: Question) -> list[dict[str, str]]:

@@ -8,29 +8,29 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence as Many
 from functools import cached_property
+from threading import Lock
 from typing import Any
 
-from ..errors import NotSupported
 from ..records import Prompt, Question, StopRule
 from .prefix_store import common_length
-from .prompts import PLAIN_STOPS, chat_messages, plain_text
+from .prompts import PLAIN_STOPS, chat_messages, chosen_style, plain_text
 
-_TURN_ENDS = (
+TURN_ENDS = (
     "<|im_end|>", "<|eot_id|>", "<|end_of_turn|>", "<end_of_turn>", "<turn|>", "<|end|>", "<|endoftext|>", "</s>",
 )  # fmt: skip
-_CONTROL = re.compile(r"<\|[^|]*\|>|<(pad|unk|s|/s|mask|bos|eos)>|<[a-z]+_[a-z_]+>")
+CONTROL = re.compile(r"<\|[^|]*\|>|<(pad|unk|s|/s|mask|bos|eos)>|<[a-z]+_[a-z_]+>")
 
 
 class TextSide:
     """A tokenizer and the ids at which its model stops."""
 
     def __init__(self, tokenizer: Any, end_ids: Any, *, name: str) -> None:
-        self._tokenizer, self._name = tokenizer, name
+        self._tokenizer, self._name, self._turn = tokenizer, name, Lock()
         self._end_ids = self._all_end_ids(end_ids)
         self._special = {int(i) for i in tokenizer.all_special_ids} | {
             int(i)
             for i, token in tokenizer.added_tokens_decoder.items()
-            if token.special or _CONTROL.fullmatch(token.content)
+            if token.special or CONTROL.fullmatch(token.content)
         }
 
     def _all_end_ids(self, named: Any) -> frozenset[int]:
@@ -38,7 +38,7 @@ class TextSide:
         found = {
             int(i) for value in values if value is not None for i in (value if isinstance(value, list) else [value])
         }
-        for token in _TURN_ENDS:
+        for token in TURN_ENDS:
             index = self._tokenizer.convert_tokens_to_ids(token)
             if index is not None and self._tokenizer.convert_ids_to_tokens(index) == token:
                 found.add(int(index))
@@ -46,21 +46,24 @@ class TextSide:
 
     def prompt(self, question: Question, style: str, stop: StopRule) -> Prompt:
         """Chat if the tokenizer has a template and nothing else was asked for."""
-        has_template = bool(getattr(self._tokenizer, "chat_template", None))
-        if style == "chat" and not has_template:
-            raise NotSupported(f"{self._name} has no chat template; use the prompt style 'plain'")
-        if style == "plain" or not has_template:
-            own_stops = StopRule(self._end_ids, PLAIN_STOPS)
-            return self._encoded(question, plain_text(question), own_stops | stop, "plain")
+        text, style = self.prompt_text(question, style)
+        strings = PLAIN_STOPS if style == "plain" else ()
+        return self._encoded(question, text, StopRule(self._end_ids, strings) | stop, style)
+
+    def prompt_text(self, question: Question, style: str) -> tuple[str, str]:
+        """The prompt as text, and its style: chat or plain."""
+        style = chosen_style(style, bool(getattr(self._tokenizer, "chat_template", None)), self._name)
+        if style == "plain":
+            return plain_text(question), style
         messages = chat_messages(question)
-        text = self._tokenizer.apply_chat_template(messages, add_generation_prompt=True, tokenize=False)
-        return self._encoded(question, text, StopRule(self._end_ids) | stop, "chat")
+        return self._tokenizer.apply_chat_template(messages, add_generation_prompt=True, tokenize=False), style
 
     def _encoded(self, question: Question, text: str, stop: StopRule, style: str) -> Prompt:
         """The prompt's ids, and where prompts with the same context or the same shots would part from it."""
 
         def encode(part: str) -> list[int]:
-            ids: list[int] = self._tokenizer(part, add_special_tokens=style == "plain").input_ids
+            with self._turn:  # a tokenizer that two threads use at once may fail
+                ids: list[int] = self._tokenizer(part, add_special_tokens=style == "plain").input_ids
             return ids
 
         ids = encode(text)

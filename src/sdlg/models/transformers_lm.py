@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence as Many
 from dataclasses import dataclass, replace
+from threading import RLock
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ..errors import PromptTooLong
+from ..in_flight import one_at_a_time
 from ..options import STRATEGIES, Decoding
 from ..records import Cost, Prompt, Question, Sequence, StopRule
 from .base import NO_STOPS, Capabilities, Continuation, Decoded, Scored, Seed, Watcher
@@ -44,7 +46,7 @@ class _Feed:
 
 
 class TransformersModel:
-    """A loaded model. Not thread-safe: one call at a time."""
+    """A loaded model. Threads take turns."""
 
     def __init__(
         self,
@@ -57,7 +59,7 @@ class TransformersModel:
     ) -> None:
         self.model, self.tokenizer = model.eval(), tokenizer
         self._name = name or getattr(model.config, "_name_or_path", "") or type(model).__name__
-        self._network = Network(model)
+        self._network, self._turn = Network(model), RLock()
         self._parameters = sum(weight.numel() for weight in model.parameters())  # tied weights once
         self.layout = layout or choose_layout(self._network)
         self._store = PrefixStore(lambda: Trunk(self._network, native=self.layout == "separate"), prefix_bytes)
@@ -95,6 +97,7 @@ class TransformersModel:
 
     # -- decoding -----------------------------------------------------------------------------------------------
 
+    @one_at_a_time
     def decode(
         self,
         prompt: Prompt,
@@ -202,6 +205,7 @@ class TransformersModel:
         results = [next(left[prefix], None) for prefix in prefixes]
         return [result.continuation for result in results if result is not None]
 
+    @one_at_a_time
     def score(self, prompt: Prompt, texts: Many[str], *, ended: Many[bool] | None = None) -> Scored:
         """The likelihood of given answers, tokenised here, once. Their ending is the likeliest token that ends one."""
         answers = [self._words.answer_ids(prompt, text) for text in texts]

@@ -54,11 +54,17 @@ class Sensitivity:
 
 
 class NliModel(Protocol):
-    """An NLI model. `pairs_run` and `gradients_run` count what went through it."""
+    """An NLI model. Threads may share it: each sees its own counts."""
 
-    pairs_run: int
-    gradients_run: int
     parameters: int | None  # None: not known
+
+    @property
+    def pairs_run(self) -> int:
+        """How many pairs of texts went through it."""
+
+    @property
+    def gradients_run(self) -> int:
+        """How many backward passes."""
 
     @property
     def name(self) -> str:

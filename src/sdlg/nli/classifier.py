@@ -6,6 +6,7 @@ a leaf made of the input embeddings: no hooks, no globals.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence as Many
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from torch import Tensor
 from transformers import AutoModelForSequenceClassification
 
 from ..errors import LabelNotFound, ModelNotFound, first_line
+from ..in_flight import one_at_a_time
 from ..threads import pick_device
 from ..tokenizers import load_tokenizer
 from .base import SAME_TEXT, Array, Sensitivity, Verdict
@@ -56,8 +58,14 @@ def label_indices(id2label: dict[int, str], name: str) -> dict[str, int | None]:
     return found
 
 
+class _Counts(threading.local):
+    """What went through the model for this thread's questions."""
+
+    pairs = gradients = 0
+
+
 class SequenceClassifier:
-    """A loaded classifier."""
+    """A loaded classifier. Threads take turns; each has its own counts."""
 
     def __init__(self, model: Any, tokenizer: Any, *, name: str = "") -> None:
         self._name = name or getattr(model.config, "_name_or_path", "") or type(model).__name__
@@ -67,14 +75,23 @@ class SequenceClassifier:
             raise ModelNotFound(f"the NLI model {self._name!r} has no fast tokenizer, which spans need")
         self._embedding = model.get_input_embeddings()
         self._statement_tokens = (self._max_length() - tokenizer.num_special_tokens_to_add(pair=True)) // 2
-        self.pairs_run = 0
-        self.gradients_run = 0
+        self._counts, self._turn = _Counts(), threading.RLock()
         self.parameters: int | None = sum(weight.numel() for weight in model.parameters())
 
     @property
     def name(self) -> str:
         """What users call it."""
         return self._name
+
+    @property
+    def pairs_run(self) -> int:
+        """Pairs that went through it for this thread."""
+        return self._counts.pairs
+
+    @property
+    def gradients_run(self) -> int:
+        """Backward passes for this thread."""
+        return self._counts.gradients
 
     def _max_length(self) -> int:
         config = self.model.config
@@ -85,6 +102,7 @@ class SequenceClassifier:
 
     # -- verdicts -----------------------------------------------------------------------------------------------
 
+    @one_at_a_time
     def judge(self, question: str, pairs: Many[tuple[str, str]]) -> list[Verdict]:
         """Whether the first answer entails the second, for each pair."""
         statements = {answer: self._statement(question, answer)[0] for pair in pairs for answer in pair}
@@ -98,7 +116,7 @@ class SequenceClassifier:
         return [known.get(pair, SAME_TEXT) for pair in wanted]
 
     def _run(self, batch: Many[tuple[str, str]]) -> list[Verdict]:
-        self.pairs_run += len(batch)
+        self._counts.pairs += len(batch)
         inputs = self.tokenizer(
             [pair[0] for pair in batch], [pair[1] for pair in batch], padding=True, return_tensors="pt"
         ).to(self.model.device)
@@ -141,9 +159,10 @@ class SequenceClassifier:
 
     # -- gradients ----------------------------------------------------------------------------------------------
 
+    @one_at_a_time
     def sensitivity(self, question: str, answer: str) -> Sensitivity:
         """Loss = cross-entropy of (statement, statement) to contradiction; its gradient at the answer's pieces."""
-        self.gradients_run += 1
+        self._counts.gradients += 1
         statement, begin = self._statement(question, answer)
         encoded = self.tokenizer(statement, statement, return_offsets_mapping=True, return_tensors="pt")
         spans = encoded.pop("offset_mapping")[0].tolist()
@@ -202,6 +221,7 @@ class SequenceClassifier:
 
     # -- embeddings ---------------------------------------------------------------------------------------------
 
+    @one_at_a_time
     def embed(self, texts: Many[tuple[str, str]]) -> Array:
         """Mean input embedding of each surface's pieces, in context."""
         table = self._embedding.weight.detach()

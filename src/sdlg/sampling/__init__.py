@@ -2,11 +2,13 @@
 
 from collections.abc import Callable, Mapping
 
-from .branching import initial_answer, sample_sdlg
+from ..models.base import LanguageModel
+from ..options import Options
+from .branching import check_sdlg, initial_answer, sample_sdlg
 from .direct import sample_beam, sample_diverse_beam, sample_multinomial
-from .record import Answered, Request, Sampled
+from .record import Answered, Request, Sampled, check_strategies
 
-__all__ = ["SAMPLERS", "Answered", "Request", "Sampled", "Sampler", "initial_answer"]
+__all__ = ["SAMPLERS", "Answered", "Request", "Sampled", "Sampler", "check_method", "initial_answer"]
 
 Sampler = Callable[[Request], Sampled]
 
@@ -16,3 +18,11 @@ SAMPLERS: Mapping[str, Sampler] = {
     "beam": sample_beam,
     "diverse_beam": sample_diverse_beam,
 }
+
+
+def check_method(name: str, model: LanguageModel, options: Options) -> None:
+    """Raise if a model cannot do what a method needs, with what would work instead."""
+    if name == "sdlg":
+        check_sdlg(model, options)
+    else:
+        check_strategies(model, {name})

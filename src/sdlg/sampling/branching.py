@@ -37,7 +37,7 @@ class _Collected:
 def sample_sdlg(request: Request) -> Sampled:
     """The initial answer, then branches where its meaning can change (Algorithm 1)."""
     model, nli, options, report = request.model, request.nli, request.options, request.report
-    _check(model, options)
+    check_sdlg(model, options)
     prompt = request.prompt()
     report("answer", "")
     answered = request.answer or initial_answer(model, prompt, options, report)
@@ -50,23 +50,30 @@ def sample_sdlg(request: Request) -> Sampled:
     )
     ranked = time.perf_counter()
     found = _Collected([answer], [None], {(answer.token_ids, answer.stop_reason)})
-    branch_cost = _branch(model, prompt, answer, scored.substitutions, found, options, report)
+    branch_cost, told = _branch(model, prompt, answer, scored.substitutions, found, options, report)
     seconds = {"scores": ranked - begun, "branches": time.perf_counter() - ranked}
     cost = answered.cost + branch_cost + Cost(nli_gradients=nli.gradients_run - gradients, seconds=seconds)
     notes = _notes(answer, len(found.sequences), len(scored.substitutions), options)
-    return Sampled(tuple(found.sequences), tuple(found.substitutions), scored.words, cost, notes)
+    return Sampled(
+        tuple(found.sequences), tuple(found.substitutions), scored.words, cost, (*notes, *answered.notes, *told)
+    )
 
 
-def _check(model: LanguageModel, options: Options) -> None:
+def check_sdlg(model: LanguageModel, options: Options) -> None:
     """Everything the method needs, before any work is done."""
     wanted = {options.decoding.strategy, options.decoding.branch_strategy}
     if "diverse_beam" in wanted:
         raise BadOption("diverse beam search makes many sequences, not one: use it as the method, not as a strategy")
     check_strategies(model, wanted)
-    if not model.capabilities.continues_prefixes or model.capabilities.alternatives == 0:
-        raise NotSupported(
-            f"SDLG needs alternatives and continuations from given tokens, which {model.name} does not offer"
-        )
+    able = model.capabilities
+    if able.continues_prefixes and able.alternatives != 0:
+        return
+    lacks = [] if able.continues_prefixes else ["go on from the beginning of an answer"]
+    lacks += ["tell what else it could have said (log-probabilities)"] if able.alternatives == 0 else []
+    raise NotSupported(
+        f"SDLG changes a word and lets the model go on from there; {model.name} cannot {' and cannot '.join(lacks)}. "
+        "--method multinomial works with it; so would the same model on vLLM or llama-server (sdlg models check)"
+    )
 
 
 def initial_answer(model: LanguageModel, prompt: Prompt, options: Options, report: Report) -> Answered:
@@ -83,7 +90,7 @@ def initial_answer(model: LanguageModel, prompt: Prompt, options: Options, repor
         alternatives_above=options.scoring.min_probability, watch=watch,
     )  # fmt: skip
     cost = decoded.cost + Cost(seconds={"answer": time.perf_counter() - started})
-    return Answered(whole_sequence(model, decoded.continuations[0]), cost)
+    return Answered(whole_sequence(model, decoded.continuations[0]), cost, decoded.notes)
 
 
 def _branch(
@@ -94,9 +101,9 @@ def _branch(
     found: _Collected,
     options: Options,
     report: Report,
-) -> Cost:
+) -> tuple[Cost, tuple[str, ...]]:
     """Draw substitutions in their order until there are enough distinct sequences or none are left."""
-    cost, drawn = Cost(), 0
+    cost, drawn, told = Cost(), 0, dict[str, None]()
     while len(found.sequences) < options.samples and drawn < len(ranked):
         watch = _counting(f"{len(found.sequences)}/{options.samples}", report)
         now = ranked[drawn : drawn + options.samples - len(found.sequences)]
@@ -108,12 +115,13 @@ def _branch(
             )
             continuations, round_cost = decoded.continuations, decoded.cost
             cost = cost + round_cost.without_prompt()
+            told |= dict.fromkeys(decoded.notes)
         decoded_ones = iter(continuations)
         for substitution in now:
             grown = None if substitution.ends_answer else next(decoded_ones)
             found.add(_branch_sequence(model, prompt, answer, substitution, grown), substitution)
         drawn += len(now)
-    return cost
+    return cost, tuple(told)
 
 
 def _counting(title: str, report: Report) -> Watcher:

@@ -39,7 +39,7 @@ def _sample(strategy: str, request: Request) -> Sampled:
     decoded = model.decode(prompt, [()] * options.samples, decoding, seed=options.seed)
     sequences = tuple(whole_sequence(model, continuation) for continuation in decoded.continuations)
     words = tuple(Word(sequences[0].text[a:b], a, b, None) for a, b in word_spans(sequences[0].text))
-    notes = cut_note(sequences[0], options)
+    notes = [*cut_note(sequences[0], options), *decoded.notes]
     if len(sequences) < options.samples:
         notes.append(f"{len(sequences)} of {options.samples} sequences: {strategy} search found no more")
     cost = decoded.cost + Cost(seconds={"samples": time.perf_counter() - started})

@@ -25,6 +25,7 @@ class Answered:
 
     sequence: Sequence
     cost: Cost
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +80,7 @@ def whole_sequence(
     decisions = len(logprobs) + (stop_logprob is not None)
     entropies = (*prefix_entropies, *grown.entropies)[:decisions]
     text = model.text(ids).strip()
-    return Sequence(text, ids, logprobs, grown.stop_reason, stop_logprob, grown.alternatives, entropies)
+    return Sequence(text, ids, logprobs, grown.stop_reason, stop_logprob, grown.alternatives, entropies, grown.unseen)
 
 
 def cut_note(answer: Sequence, options: Options) -> list[str]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence as Many
 from pathlib import Path
+from threading import RLock
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from transformers import AutoConfig, AutoModel, AutoModelForSequenceClassificati
 from transformers.utils import cached_file
 
 from ..errors import ModelNotFound, NotSupported, first_line
+from ..in_flight import one_at_a_time
 from ..threads import pick_device
 from ..tokenizers import load_tokenizer
 from .base import Array
@@ -57,9 +59,10 @@ class SentenceEncoder:
     def __init__(self, model: Any, tokenizer: Any, *, name: str = "", pooling: str = "mean") -> None:
         self._pooling = pooling
         self.name = name or type(model).__name__
-        self._model, self._tokenizer = model.eval(), tokenizer
+        self._model, self._tokenizer, self._turn = model.eval(), tokenizer, RLock()
         self.texts_run = 0
 
+    @one_at_a_time
     def embed(self, texts: Many[str]) -> Array:
         """(texts, width)."""
         unique = sorted(set(texts), key=len)
@@ -99,8 +102,9 @@ class CrossEncoder:
         self.name = name or type(model).__name__
         if model.config.num_labels != 1:
             raise NotSupported(f"{self.name} has {model.config.num_labels} outputs; a similarity cross-encoder has one")
-        self._model, self._tokenizer = model.eval(), tokenizer
+        self._model, self._tokenizer, self._turn = model.eval(), tokenizer, RLock()
 
+    @one_at_a_time
     def similarity(self, pairs: Many[tuple[str, str]]) -> Array:
         """One score per pair."""
         todo = sorted({pair for pair in pairs if pair[0] != pair[1]}, key=lambda pair: len(pair[0]) + len(pair[1]))

@@ -123,8 +123,9 @@ def _percent(share: float) -> str:
 def _cost(result: Result) -> Text:
     cost = result.cost
     seconds = sum(cost.seconds.values())
+    looked_at = "" if result.coverage is None else f"{result.coverage:.1%} of all probability looked at · "
     return Text(
-        f"{result.coverage:.1%} of all probability looked at · {len(result.samples)} sequences · "
+        f"{looked_at}{len(result.samples)} sequences · "
         f"{cost.forward_tokens} tokens in {cost.decode_steps} steps · {cost.nli_pairs} NLI pairs · {seconds:.1f} s",
         "dim",
     )

@@ -1,0 +1,93 @@
+"""`sdlg models check`: what a model server can do, and what that means for each method."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from .files import quiet_transformers
+
+if TYPE_CHECKING:
+    from ..models.server import ServedModel, ServerFacts
+
+_EXAMPLES = """examples:
+  sdlg models check http://127.0.0.1:8000/v1                # the only model there
+  sdlg models check http://127.0.0.1:8000/v1#my-model
+  OPENAI_BASE_URL=https://example.org/v1 OPENAI_API_KEY=… sdlg models check server#my-model
+  sdlg models check http://127.0.0.1:8080/v1 --json
+
+How to start vLLM and llama-server: docs/engines.md.
+"""
+
+
+def add_models_command(commands: Any) -> None:
+    """The command and its flags."""
+    models = commands.add_parser("models", help="ask a model server what it can do")
+    actions = models.add_subparsers(metavar="ACTION", required=True)
+    check = actions.add_parser(
+        "check", help="what a server can do, and which methods work with it",
+        epilog=_EXAMPLES, formatter_class=argparse.RawDescriptionHelpFormatter,
+    )  # fmt: skip
+    check.set_defaults(run=_check)
+    check.add_argument("address", metavar="URL", help="http://host:port/v1#name, or server#name for OPENAI_BASE_URL")
+    check.add_argument("--tokenizer", help="for a server that does not name its own: hub name or folder")
+    check.add_argument("--patience", type=float, default=10.0, metavar="S", help="seconds to wait (default: 10)")
+    check.add_argument("--json", action="store_true", help="for programs")
+    check.add_argument("--debug", action="store_true", help="show tracebacks")
+
+
+def _check(parsed: argparse.Namespace) -> int:
+    quiet_transformers()
+    from ..models.server import connect
+
+    model = connect(parsed.address, tokenizer=parsed.tokenizer, patience=parsed.patience)
+    methods = _methods(model)
+    if parsed.json:
+        print(json.dumps({**asdict(model.facts), "exact": model.facts.exact, "methods": methods}, indent=1))
+        return 0
+    print(f"{model.name}")
+    for name, value in _rows(model.facts):
+        print(f"  {name:<28}{value}")
+    for name, reason in methods.items():
+        print(f"  --method {name:<19}{reason or 'works'}")
+    for note in model.facts.shortcomings:
+        print(f"  note: {note}")
+    return 0
+
+
+def _rows(facts: ServerFacts) -> list[tuple[str, str]]:
+    unknown = "does not say"
+    how_many = f"{facts.top_logprobs} a step" if facts.top_logprobs else "none"
+    return [
+        ("server", f"{facts.kind} {facts.version}".strip()),
+        ("endpoint", f"/v1/{'chat/' if facts.endpoint == 'chat' else ''}completions"),
+        ("prompts as token ids", _said(facts.takes_ids)),
+        ("token ids in replies", _said(facts.tells_ids)),
+        ("log-probabilities", how_many),
+        ("of the model itself (raw)", unknown if facts.raw_logprobs is None else _said(facts.raw_logprobs)),
+        ("prefix cache", unknown if facts.prefix_cache is None else _said(facts.prefix_cache)),
+        ("context", f"{facts.context_tokens} tokens" if facts.context_tokens else unknown),
+        *([("slots", str(facts.slots))] if facts.slots else []),
+    ]
+
+
+def _said(value: bool) -> str:
+    return "yes" if value else "no"
+
+
+def _methods(model: ServedModel) -> dict[str, str]:
+    """Method → why it does not work; nothing: it does."""
+    from ..errors import UsageError
+    from ..options import Options
+    from ..sampling import check_method
+
+    found = {}
+    for name in ("sdlg", "multinomial", "beam", "diverse_beam"):
+        try:
+            check_method(name, model, Options())
+            found[name] = ""
+        except UsageError as reason:
+            found[name] = str(reason)
+    return found

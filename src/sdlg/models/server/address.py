@@ -1,0 +1,85 @@
+"""Where a model server is, and the key it wants. Keys never appear in a name, a log line, an error or a `repr`.
+
+In: `http://127.0.0.1:8000/v1#name`, or `server#name` for the address in OPENAI_BASE_URL. Out: an `Address`.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from urllib.parse import unquote, urlsplit
+
+from ...errors import BadOption
+
+SERVER = "server"  # the address is in the environment
+_URL_VARIABLE = "OPENAI_BASE_URL"
+_KEY_VARIABLES = ("SDLG_API_KEY", "OPENAI_API_KEY")
+
+
+class Secret:
+    """A key that is only told to whom it is meant for."""
+
+    __slots__ = ("_value",)
+
+    def __init__(self, value: str) -> None:
+        self._value = value
+
+    def reveal(self) -> str:
+        """The key itself."""
+        return self._value
+
+    def hidden_in(self, text: str) -> str:
+        """A text without the key."""
+        return text.replace(self._value, "[key]") if self._value else text
+
+    def __repr__(self) -> str:
+        return "Secret([key])" if self._value else "Secret()"
+
+    def __reduce__(self) -> tuple[type, tuple[str]]:
+        raise TypeError("a key is not written down; it is read from the environment again")
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """A server's base address, the model's name there ("" if it has only one), and the key."""
+
+    url: str
+    model: str
+    key: Secret
+
+    @property
+    def root(self) -> str:
+        """The address without /v1: where servers have what is not OpenAI's."""
+        return self.url.removesuffix("/v1")
+
+
+def is_address(name: str) -> bool:
+    """Whether a model's name is that of a server."""
+    return name.startswith(("http://", "https://")) or name.split("#")[0] == SERVER
+
+
+def parse_address(name: str) -> Address:
+    """An address with its key from the environment."""
+    base, _, model = name.partition("#")
+    if base == SERVER:
+        base = os.environ.get(_URL_VARIABLE, "")
+        if not base:
+            raise BadOption(f"'{SERVER}' is the address in {_URL_VARIABLE}, which is not set; or give http://…/v1#name")
+    parts = urlsplit(base)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise BadOption(f"{_without_secrets(base)!r} is not the address of a server; give http://host:port/v1#name")
+    if parts.username or parts.password or parts.query:
+        raise BadOption(
+            f"the address of {parts.hostname} holds a key or a query, which would be written into every result; "
+            f"put the key into {_KEY_VARIABLES[-1]}"
+        )
+    path = parts.path.rstrip("/") or "/v1"
+    return Address(f"{parts.scheme}://{parts.netloc}{path}", unquote(model), Secret(_key()))
+
+
+def _key() -> str:
+    return next((found for name in _KEY_VARIABLES if (found := os.environ.get(name, "").strip())), "")
+
+
+def _without_secrets(base: str) -> str:
+    return base.rsplit("@", 1)[-1].split("?")[0]

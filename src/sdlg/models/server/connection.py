@@ -1,0 +1,239 @@
+"""HTTP to one server: retries, limits, cancellation.
+
+Requests run on an event loop in a thread of its own, so any number of threads may use one connection. A call returns
+when it has its reply, or as soon as the limit of its caller (`limits`) is over, and then takes its request back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+import weakref
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Mapping
+from contextlib import aclosing, asynccontextmanager
+from typing import Any, Protocol, TypeVar
+
+import httpx2
+from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, wait_random_exponential
+from tenacity.stop import stop_after_delay
+
+from ...errors import PromptTooLong, ServerFailed
+from ...limits import wait_for
+from .address import Address
+
+T = TypeVar("T")
+Json = dict[str, Any]
+
+_BACKOFF = wait_random_exponential(multiplier=0.1, max=8)  # full jitter: 0 to 0.1, 0.2, 0.4, … 8 s
+_PASSING = frozenset({408, 425, 429, 502, 503, 504})  # as long as patience lasts
+_FEW_TRIES = 4  # of what may be a fault in the request itself: 500, broken replies
+_LONGEST_REPLY = 64 * 2**20  # bytes
+
+
+class Refused(ServerFailed):
+    """The server understood the request and will not have it: a status of 4xx."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class Nonsense(Exception):
+    """A reply that cannot be what the server meant: broken JSON, too few numbers."""
+
+
+class _Passing(Exception):
+    """A fault that another try may not meet."""
+
+    def __init__(self, message: str, *, after: float | None = None, tries: int | None = None) -> None:
+        super().__init__(message)
+        self.after, self.tries = after, tries
+
+
+class Reader(Protocol):
+    """Takes the chunks of one reply."""
+
+    def take(self, chunk: Json) -> bool:
+        """Whether that was enough: the rest of the reply is then not waited for."""
+
+    def end(self) -> None:
+        """There are no more chunks. Raises `Nonsense` if something is missing."""
+
+
+R = TypeVar("R", bound=Reader)
+
+
+class Connection:
+    """A server's address, and how long to wait for it."""
+
+    def __init__(self, address: Address, *, patience: float = 120.0, requests: int = 256) -> None:
+        self.address, self._patience = address, patience
+        key = address.key.reveal()
+        self._client = httpx2.AsyncClient(
+            headers={"Authorization": f"Bearer {key}"} if key else {},
+            timeout=httpx2.Timeout(patience / 2, connect=min(10.0, patience / 2), pool=None),
+            limits=httpx2.Limits(max_connections=None, max_keepalive_connections=requests, keepalive_expiry=2.0),
+        )
+        self._loop = asyncio.new_event_loop()
+        thread = threading.Thread(target=self._loop.run_forever, name="sdlg-connection", daemon=True)
+        thread.start()
+        self._turns = asyncio.Semaphore(requests)
+        self.close = weakref.finalize(self, _close, self._loop, thread, self._client)
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Do something on the event loop, and wait for it."""
+        return wait_for(asyncio.run_coroutine_threadsafe(work, self._loop))
+
+    async def get(self, path: str) -> Any:
+        """A JSON document."""
+        return await self._persistently(lambda: self._document("GET", path, None))
+
+    async def post(self, path: str, body: Mapping[str, Any]) -> Any:
+        """A JSON document for a JSON document."""
+        return await self._persistently(lambda: self._document("POST", path, body))
+
+    async def complete(self, path: str, body: Mapping[str, Any], new_reader: Callable[[], R]) -> R:
+        """Feed a reply to a reader, streamed if the body asks for it; begun again with a new one if it breaks."""
+        return await self._persistently(lambda: self._completed(path, body, new_reader()))
+
+    async def _completed(self, path: str, body: Mapping[str, Any], reader: R) -> R:
+        async with self._response("POST", path, body) as response:
+            if "event-stream" in response.headers.get("Content-Type", ""):
+                async with aclosing(_events(response)) as events:
+                    async for data in events:
+                        if data == "[DONE]" or reader.take(_parsed(data)):
+                            break
+            else:
+                reader.take(_parsed(await _content(response)))
+        reader.end()
+        return reader
+
+    async def _document(self, method: str, path: str, body: Mapping[str, Any] | None) -> Any:
+        async with self._response(method, path, body) as response:
+            return _parsed(await _content(response))
+
+    @asynccontextmanager
+    async def _response(self, method: str, path: str, body: Mapping[str, Any] | None) -> AsyncIterator[httpx2.Response]:
+        base = self.address.root if path.startswith("/") else f"{self.address.url}/"
+        async with self._turns, self._client.stream(method, f"{base}{path}", json=body) as response:
+            if response.status_code >= 400:
+                self._refuse(response.status_code, (await _content(response))[:2000], response.headers)
+            yield response
+
+    def _refuse(self, status: int, content: bytes, headers: httpx2.Headers) -> None:
+        said = self.address.key.hidden_in(_message(content))
+        where = f"{self.address.url} answers {status}"
+        if status in _PASSING:
+            raise _Passing(f"{where}: {said}", after=_seconds(headers.get("Retry-After")))
+        if status >= 500:
+            raise _Passing(f"{where}: {said}", tries=_FEW_TRIES)
+        if status in (401, 403):
+            raise Refused(status, f"{where}: {said} Set OPENAI_API_KEY to the server's key.")
+        if "context" in said and ("exceed" in said or "maximum" in said or "longer" in said):
+            raise PromptTooLong(f"{where}: {said} Shorten the question or its context.")
+        raise Refused(status, f"{where}: {said}")
+
+    async def _persistently(self, attempt: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        try:
+            async for trying in AsyncRetrying(
+                retry=retry_if_exception_type(_Passing), wait=_wait, stop=self._given_up, reraise=True
+            ):
+                with trying:
+                    return await self._once(attempt)
+        except _Passing as fault:
+            raise ServerFailed(f"{fault}. Tried again for a while; is the server still running?") from fault
+        raise AssertionError("unreachable")
+
+    def _given_up(self, state: RetryCallState) -> bool:
+        assert state.outcome is not None
+        fault = state.outcome.exception()
+        assert isinstance(fault, _Passing)
+        few = fault.tries is not None and state.attempt_number >= fault.tries
+        return few or stop_after_delay(self._patience)(state)
+
+    async def _once(self, attempt: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """One try, with all that may pass told apart from all that will not."""
+        where = self.address.url
+        try:
+            return await attempt()
+        except Nonsense as fault:
+            raise _Passing(f"{where} {fault}", tries=_FEW_TRIES) from fault
+        except httpx2.TimeoutException as fault:
+            raise _Passing(f"{where} is silent for {self._patience / 2:g} s") from fault
+        except httpx2.ConnectError as fault:
+            raise _Passing(f"cannot reach {where}: {fault}") from fault
+        except (httpx2.TransportError, httpx2.StreamError, httpx2.DecodingError, httpx2.SSEError) as fault:
+            raise _Passing(f"{where} broke off: {fault or type(fault).__name__}") from fault
+
+
+def _close(loop: asyncio.AbstractEventLoop, thread: threading.Thread, client: httpx2.AsyncClient) -> None:
+    """Take back what is under way, close the sockets, end the thread."""
+
+    async def last() -> None:
+        tasks = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await client.aclose()
+        loop.stop()
+
+    if not thread.is_alive():
+        return
+    asyncio.run_coroutine_threadsafe(last(), loop)
+    if threading.current_thread() is not thread:
+        thread.join(5.0)
+        if not loop.is_running():
+            loop.close()
+
+
+def _wait(state: RetryCallState) -> float:
+    fault = state.outcome.exception() if state.outcome else None
+    after = getattr(fault, "after", None)
+    return float(_BACKOFF(state)) if after is None else float(after)
+
+
+async def _content(response: httpx2.Response) -> bytes:
+    found = bytearray()
+    async for part in response.aiter_bytes():
+        found += part
+        if len(found) > _LONGEST_REPLY:
+            raise Nonsense(f"sends more than {_LONGEST_REPLY >> 20} MB")
+    return bytes(found)
+
+
+async def _events(response: httpx2.Response) -> AsyncGenerator[str, None]:
+    async for event in httpx2.EventSource(response):
+        if event.data:
+            yield event.data
+
+
+def _parsed(data: str | bytes) -> Any:
+    try:
+        found = json.loads(data)
+    except (ValueError, RecursionError) as fault:
+        raise Nonsense(f"sends what is not JSON: {data[:80]!r}") from fault
+    if isinstance(found, dict) and found.get("error") and not found.get("choices"):
+        raise Nonsense(f"breaks off with an error: {_message(json.dumps(found).encode())}")
+    return found
+
+
+def _message(content: bytes) -> str:
+    """What an error's body says, in a line."""
+    text = content.decode("utf-8", "replace")
+    try:
+        found: Any = json.loads(text)
+        found = found.get("error", found) if isinstance(found, dict) else found
+        found = found.get("message") or found.get("detail") or found if isinstance(found, dict) else found
+        text = found if isinstance(found, str) else json.dumps(found)
+    except ValueError:
+        pass
+    return " ".join(text.split())[:300] or "no reason given"
+
+
+def _seconds(retry_after: str | None) -> float | None:
+    """Retry-After in seconds; dates are passed over for our own backoff."""
+    try:
+        return min(max(float(retry_after or ""), 0.0), 60.0)
+    except ValueError:
+        return None

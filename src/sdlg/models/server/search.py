@@ -1,0 +1,92 @@
+"""Beam search over a server: the same search as for a local model, with one request per hypothesis and token.
+
+A server tells the likeliest tokens of a step; a search of width B looks at no more than the 2 B likeliest of each
+hypothesis, and at as many more as other groups may have made dear. So it is exact where the server tells that many.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from collections.abc import Sequence as Many
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from ...errors import NotSupported
+from ...options import Decoding
+from ...records import StopRule
+from ..base import Continuation
+from ..beam_search import beam_search
+from ..decoding import Start, TextOf
+from .replies import Step
+
+# Prefixes → the next step of each, all asked at once.
+NextSteps = Callable[[Many[tuple[int, ...]]], list[Step]]
+
+
+class ServedGrowth:
+    """Paths that grow on a server: a node is the path to it."""
+
+    def __init__(self, next_steps: NextSteps) -> None:
+        self._next_steps = next_steps
+        self._paths: list[tuple[int, ...]] = []
+
+    def begin(self, prefixes: Many[tuple[int, ...]]) -> list[Start]:
+        """The starts of a search."""
+        nodes, rows = self._run(list(prefixes))
+        return [Start(prefix, node, rows[k]) for k, (prefix, node) in enumerate(zip(prefixes, nodes, strict=True))]
+
+    def grow(self, parents: Many[int], tokens: Many[int]) -> tuple[list[int], Tensor]:
+        """One more token under each parent."""
+        return self._run([(*self._paths[parent], token) for parent, token in zip(parents, tokens, strict=True)])
+
+    def _run(self, paths: list[tuple[int, ...]]) -> tuple[list[int], Tensor]:
+        first = len(self._paths)
+        self._paths += paths
+        return list(range(first, len(self._paths))), _rows(self._next_steps(paths))
+
+    def close(self) -> None:
+        """There is nothing to leave."""
+
+    def adopt(self, node: int) -> bool:
+        """A server's cache looks after itself."""
+        return False
+
+
+def _rows(steps: Many[Step]) -> Tensor:
+    """Log-probabilities, (steps, V); −∞ where the server did not tell."""
+    size = 1 + max(one.token_id for step in steps for one in step.top)
+    rows = torch.full((len(steps), size), -torch.inf)
+    for row, step in zip(rows, steps, strict=True):
+        row[[one.token_id for one in step.top]] = torch.tensor([one.logprob for one in step.top])
+    return rows
+
+
+def search_served(
+    next_steps: NextSteps,
+    prefixes: Many[tuple[int, ...]],
+    decoding: Decoding,
+    rule: StopRule,
+    text_of: TextOf,
+    *,
+    told: int,
+    min_probability: float | None,
+) -> list[Continuation]:
+    """As many of the best hypotheses of each prefix as it is given times."""
+    counts = {prefix: list(prefixes).count(prefix) for prefix in prefixes}
+    diverse = decoding.strategy == "diverse_beam"
+    needed = max(counts.values()) + 2 if diverse else 2 * max(decoding.beams, *counts.values())
+    if told < needed:
+        raise NotSupported(
+            f"this search looks at the {needed} likeliest tokens of a step, but the server tells {told}; "
+            "use fewer beams, or start vLLM with --max-logprobs"
+        )
+    growth = ServedGrowth(next_steps)
+    found = beam_search(
+        growth, growth.begin(list(counts)), list(counts.values()), decoding, rule, text_of,
+        min_probability=min_probability, normalise=lambda rows: rows,
+    )  # fmt: skip
+    left = {prefix: iter(results) for prefix, results in zip(counts, found, strict=True)}
+    best = [next(left[prefix], None) for prefix in prefixes]
+    return [replace(one.continuation, entropies=()) for one in best if one is not None]
