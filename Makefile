@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
-.PHONY: demo test check bench experiments clean
+.PHONY: demo test test-vllm check bench bench-engines experiments clean
 .DELETE_ON_ERROR:
 
 # The stamp is written last: an interrupted set-up is taken up again at the next call.
@@ -26,6 +26,15 @@ check: $(READY)
 test: check
 	$(BIN)/python -m pytest
 
+# The tests of real servers once more, on a vLLM of its own (3.4 GB); bench-engines measures what docs/engines.md says.
+VLLM := bash bench/vllm_server.sh with .venv-vllm "$$($(BIN)/python -c 'from sdlg.models.embedded import smollm2_folder; print(smollm2_folder())')" 8123 --
+test-vllm: $(READY)
+	$(VLLM) $(BIN)/python -m pytest tests/test_real_server.py
+
+bench-engines: $(READY)
+	$(BIN)/python bench/engines.py
+	$(VLLM) $(BIN)/python bench/engines.py
+
 bench: $(READY)
 	$(BIN)/python bench/speed.py
 	$(BIN)/python bench/score_speed.py
@@ -45,4 +54,4 @@ experiments: $(READY)
 	$(BIN)/sdlg report $(RUNS)/* -o $(RUNS)/report.html --assets $(RUNS)/assets
 
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) .venv-vllm .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -27,6 +27,8 @@ def connect(name: str, *, tokenizer: str | None = None, patience: float | None =
     connection = Connection(address, patience=patience or DEFAULT_PATIENCE)
     try:
         facts = connection.run(ask_facts(connection))
+        if facts.slots:
+            connection.take_at_once(facts.slots)
         full_name = f"{address.url}#{facts.model}"
         return ServedModel(connection, facts, _words(connection, facts, full_name, tokenizer), name=full_name)
     except Nonsense as fault:

@@ -28,6 +28,7 @@ Json = dict[str, Any]
 _BACKOFF = wait_random_exponential(multiplier=0.1, max=8)  # full jitter: 0 to 0.1, 0.2, 0.4, … 8 s
 _PASSING = frozenset({408, 425, 429, 502, 503, 504})  # as long as patience lasts
 _FEW_TRIES = 4  # of what may be a fault in the request itself: 500, broken replies
+_AT_ONCE = 256  # requests, as many as vLLM takes into a batch by default
 _LONGEST_REPLY = 64 * 2**20  # bytes
 
 
@@ -67,19 +68,23 @@ R = TypeVar("R", bound=Reader)
 class Connection:
     """A server's address, and how long to wait for it."""
 
-    def __init__(self, address: Address, *, patience: float = 120.0, requests: int = 256) -> None:
+    def __init__(self, address: Address, *, patience: float = 120.0) -> None:
         self.address, self._patience = address, patience
         key = address.key.reveal()
         self._client = httpx2.AsyncClient(
             headers={"Authorization": f"Bearer {key}"} if key else {},
             timeout=httpx2.Timeout(patience / 2, connect=min(10.0, patience / 2), pool=None),
-            limits=httpx2.Limits(max_connections=None, max_keepalive_connections=requests, keepalive_expiry=2.0),
+            limits=httpx2.Limits(max_connections=None, max_keepalive_connections=None, keepalive_expiry=2.0),
         )
         self._loop = asyncio.new_event_loop()
         thread = threading.Thread(target=self._loop.run_forever, name="sdlg-connection", daemon=True)
         thread.start()
-        self._turns = asyncio.Semaphore(requests)
+        self.take_at_once(_AT_ONCE)
         self.close = weakref.finalize(self, _close, self._loop, thread, self._client)
+
+    def take_at_once(self, requests: int) -> None:
+        """How many requests the server works on at once. More wait here, where waiting is not mistaken for silence."""
+        self._turns = asyncio.Semaphore(requests)
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Do something on the event loop, and wait for it."""

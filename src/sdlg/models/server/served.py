@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+from collections.abc import Callable
 from collections.abc import Sequence as Many
 from dataclasses import dataclass, replace
 
@@ -26,6 +27,9 @@ from .replies import Step, read_steps
 from .words import TextPrompt, Words
 
 IN_FLIGHT = {"vllm": 16}  # questions at once that fill it; docs/engines.md has the measurements
+# llama-server's slots compute their prompts separately: branches one after the other, in the slot that has the prompt,
+# were 10 times as fast on long prompts and no slower on short ones (docs/engines.md).
+_WIDTH = {"llama.cpp": 1}
 _STOP_STRINGS = 4  # as many as OpenAI takes
 _BEAMS = ("beam", "diverse_beam")
 _NOTHING = Continuation((), (), "length", None, 0)
@@ -47,6 +51,8 @@ class ServedModel:
 
     def __init__(self, connection: Connection, facts: ServerFacts, words: Words, *, name: str) -> None:
         self.connection, self.facts, self.words, self._name = connection, facts, words, name
+        self.width: int | None = _WIDTH.get(facts.kind)  # requests of one call at once; None: all of them
+        self.extras: Callable[[], Json] = dict  # further fields of a request, for experiments
         self._prompt_sizes: dict[str, int] = {}  # tokens of text prompts, as the server counted them
 
     def close(self) -> None:
@@ -231,9 +237,15 @@ class _Work:
     async def all(self, paths: list[_Path]) -> list[_Reply]:
         """Every path's reply, in the order of the paths."""
         order = sorted(paths, key=lambda path: -len(path.prefix))  # the longest shared beginning first
+        turns = asyncio.Semaphore(self.model.width or len(paths) or 1)
+
+        async def one(path: _Path) -> _Reply:
+            async with turns:
+                return await self._one(path)
+
         try:
             async with asyncio.TaskGroup() as group:
-                tasks = {path.index: group.create_task(self._one(path)) for path in order}
+                tasks = {path.index: group.create_task(one(path)) for path in order}
         except ExceptionGroup as faults:
             raise faults.exceptions[0] from None
         return [tasks[path.index].result() for path in paths]
@@ -253,7 +265,7 @@ class _Work:
             "model": facts.model,
             "max_tokens": path.room,
             "temperature": 0.0 if greedy else decoding.temperature,
-            "top_p": 1.0 if greedy else decoding.top_p,
+            "top_p": 1.0 if greedy else max(decoding.top_p, 1e-6),  # 0 keeps the likeliest; servers want more
             "seed": path.seed,
         }
         if isinstance(self.prompt, TextPrompt):
@@ -261,7 +273,7 @@ class _Work:
         if facts.usable_logprobs:
             body["logprobs"] = 1 if self.floor is None else facts.usable_logprobs
         ids = [*self.prompt.token_ids, *path.prefix]
-        return {**body, **_OWN_WORDS.get(facts.kind, {}), "prompt": ids, "stream": True}
+        return {**body, **_OWN_WORDS.get(facts.kind, {}), "prompt": ids, "stream": True, **self.model.extras()}
 
     def _text_body(self, prompt: TextPrompt, path: _Path) -> Json:
         """Nothing but what every server knows."""
