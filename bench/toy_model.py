@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from sdlg.models.base import Capabilities, Decoded, Watcher
+from sdlg.models.base import Capabilities, Decoded, Ended, Watcher
 from sdlg.models.beam_search import beam_search
 from sdlg.models.decoding import Start
 from sdlg.models.scripted import END, ScriptedModel
@@ -152,11 +152,12 @@ class TreeModel(ScriptedModel):
         seed: int | tuple[int, ...] = 0,
         alternatives_above: float | None = None,
         watch: Watcher | None = None,
+        ended: Ended | None = None,
     ) -> Decoded:
         """Greedy and multinomial as scripted. Beams that the script gives no probability are no hypotheses."""
         if decoding.strategy not in ("beam", "diverse_beam"):
             return super().decode(
-                prompt, prefixes, decoding, seed=seed, alternatives_above=alternatives_above, watch=watch
+                prompt, prefixes, decoding, seed=seed, alternatives_above=alternatives_above, watch=watch, ended=ended
             )
         growth, distinct = ScriptGrowth(self), list(dict.fromkeys(prefixes))
         starts = [Start(prefix, growth.add(prefix), growth.logits(prefix)) for prefix in distinct]

@@ -353,7 +353,7 @@ def test_a_stopped_run_goes_on_where_it_stopped(run, questions, finished, kept):
     assert without_seconds(finished) == whole
 
 
-@pytest.mark.parametrize("torn", ["{", '{"format": "sdl', '{"format": "sdlg.result/1", "question": "Sec'])
+@pytest.mark.parametrize("torn", ["{", '{"format": "sdl', '{"format": "sdlg.result/2", "question": "Sec'])
 def test_a_torn_last_line_is_repaired(run, questions, finished, torn):
     whole = without_seconds(finished)
     finished.write_text(finished.read_text().splitlines(keepends=True)[0] + torn)

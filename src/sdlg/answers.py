@@ -1,7 +1,7 @@
 """Answers that the user brings: rows of JSON in, `Samples` out, and what was measured back as JSON.
 
 A row holds `question`, optionally `context`, and `answers`: each with `text` and optionally `logprobs` (per token),
-`tokens`, `entropies`, `cluster`, `substitution {position}`. A `sdlg.result/1` line is such a row, too.
+`tokens`, `entropies`, `cluster`, `substitution {position}`. A `sdlg.result/2` line is such a row, too.
 """
 
 from __future__ import annotations

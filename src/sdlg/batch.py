@@ -1,6 +1,6 @@
 """Many questions from a file or a pipe: one JSON result per line, resumable.
 
-In: lines of text, or JSONL with `question` and optionally `context`. Out: per question a `sdlg.result/1` line or a
+In: lines of text, or JSONL with `question` and optionally `context`. Out: per question a `sdlg.result/2` line or a
 `sdlg.error/1` line that says what was wrong. Nothing is lost: results are written as they are made, and a run that is
 started again with the same output file goes on where it stopped.
 """
@@ -97,7 +97,10 @@ def _row(output: Path, number: int, line: bytes) -> dict[str, Any]:
         row = json.loads(line)
     except (ValueError, RecursionError):
         row = None
-    if not isinstance(row, dict) or row.get("format") not in (FORMAT, ERROR_FORMAT):
+    made = row.get("format") if isinstance(row, dict) else None
+    if isinstance(made, str) and made.startswith("sdlg.result/") and made != FORMAT:
+        raise UsageError(f"{output}, line {number} is {made}, but this version writes {FORMAT}; {_OTHER_FILE}")
+    if not isinstance(row, dict) or made not in (FORMAT, ERROR_FORMAT):
         raise UsageError(f"{output}, line {number} is not a result; {_OTHER_FILE}")
     return row
 

@@ -144,7 +144,10 @@ class Options(_Checked):
 
     samples: int = _number(10, 1, 1000, "sequences in all, the initial answer included")
     seed: int = _number(0, 0, 2**63 - 1, "same seed, same result")
-    prompt: str = _one_of("auto", "chat", "plain", help="chat template, or 'Q: … A:'; auto: chat if there is one")
+    prompt: str = _one_of(
+        "auto", "chat", "plain", "raw",
+        help="chat template, 'Q: … A:', or the question as it is; auto: chat if there is a template",
+    )  # fmt: skip
     decoding: Decoding = field(default_factory=Decoding)
     scoring: Scoring = field(default_factory=Scoring)
     clustering: Clustering = field(default_factory=Clustering)

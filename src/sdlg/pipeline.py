@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from collections.abc import Sequence as Many
 from concurrent.futures import ThreadPoolExecutor
+from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache, partial
 from pathlib import Path
@@ -28,7 +29,7 @@ from .measuring import SIMILARITY_FIELDS, Measured, chosen_measures, measure, ne
 from .models import LanguageModel, load_model
 from .nli import NliModel, load_nli
 from .options import options_from, pick
-from .records import Cluster, Cost, Estimate, Question, Sample, is_unicode
+from .records import Cluster, Cost, Estimate, Question, Sample, Sequence, Substitution, is_unicode
 from .results import Result
 from .risk import Risk
 from .sampling import SAMPLERS, Request, Sampled
@@ -43,10 +44,15 @@ Calibration = str | Path | Risk | None  # a file of `sdlg calibrate`
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """What is being done: a stage (load, answer, scores, branches, clusters) and something to show for it."""
+    """What is being done: a stage (load, answer, scores, branches, clusters) and something to show for it.
+
+    `sequence` is one that was just finished: the answer in stage scores, a branch or sample in stage branches.
+    """
 
     stage: str
     text: str
+    sequence: Sequence | None = None
+    substitution: Substitution | None = None
 
 
 Watch = Callable[[Progress], None]
@@ -101,6 +107,20 @@ class Pipeline:
         self._warnings = self._checked_calibration()
         self._embedding_map = self._fit_map() if self.options.scoring.embeddings == "mapped" else None
 
+    def changed(self, *, method: str | None = None, preset: str | None = None, **options: object) -> Pipeline:
+        """A pipeline with the same models and other options, made in no time."""
+        other = copy(self)
+        other.__dict__.pop("_threads", None)
+        other.method = (method or self.method).replace("-", "_")
+        other.preset = preset or self.preset
+        other._sampler = pick("method", SAMPLERS, other.method)
+        other.options = options_from(preset, options) if preset else self.options.updated(**options)
+        other._sources = replace(self._sources, prompt=other.options.prompt, clustering=other.options.clustering)
+        other._warnings = other._checked_calibration()
+        mapped = other.options.scoring.embeddings == "mapped"
+        other._embedding_map = (self._embedding_map or other._fit_map()) if mapped else None
+        return other
+
     def _checked_calibration(self) -> tuple[str, ...]:
         """What differs from what the calibration was made with; an error where it says nothing of these answers."""
         if self._risk is None:
@@ -154,9 +174,11 @@ class Pipeline:
             yield answered.result()
 
     def _ask(self, asked: Question, watch: Watch) -> Result:
-        def report(stage: str, text: str) -> None:
+        def report(
+            stage: str, text: str, sequence: Sequence | None = None, substitution: Substitution | None = None
+        ) -> None:
             check_limit()
-            watch(Progress(stage, text))
+            watch(Progress(stage, text, sequence, substitution))
 
         sampled = self._sampler(Request(asked, self.model, self.nli, self.options, self._embedding_map, report))
         report("clusters", "")
@@ -198,6 +220,7 @@ class Pipeline:
                 *sampled.notes, *reasons, *able.shortcomings, *self._warnings, *self._format_warning(question)
             ),
             approximate=able.approximate,
+            candidates=sampled.candidates,
         )  # fmt: skip
         return result if self._risk is None else replace(result, risk=self._risk.of(result))
 

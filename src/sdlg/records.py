@@ -32,6 +32,7 @@ class Question:
     text: str
     context: str | None = None  # a story, a document: put before the question
     shots: tuple[tuple[str, str], ...] = ()  # earlier (question, answer) pairs that show the format
+    system: str | None = None  # instructions for a chat model, in place of its template's own
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +56,7 @@ class Prompt:
 
     token_ids: tuple[int, ...]
     stop: StopRule
-    style: str = "chat"  # or "plain", where the answer follows "A:" on the same line
+    style: str = "chat"  # or "plain", where the answer follows "A:" on the same line, or "raw"
     boundaries: tuple[
         int, ...
     ] = ()  # token counts at which another prompt may part from it: after context, after shots

@@ -1,4 +1,4 @@
-"""The result of one question: what Python users hold, and its JSON form `sdlg.result/1` (docs/result-format.md).
+"""The result of one question: what Python users hold, and its JSON form `sdlg.result/2` (docs/result-format.md).
 
 Everything that an independent program needs to recompute every estimate is in the JSON.
 """
@@ -13,7 +13,8 @@ from typing import Any
 from .options import Options
 from .records import COUNTED, AnswerRisk, Cluster, Cost, Estimate, Question, Sample, Sequence, Substitution, Word
 
-FORMAT = "sdlg.result/1"
+FORMAT = "sdlg.result/2"
+CANDIDATES_SHOWN = 8  # of each position, in the JSON form
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -36,6 +37,7 @@ class Result:
     evidence: Mapping[str, Any] = field(default_factory=dict)  # what the measures that were asked for were made from
     risk: AnswerRisk | None = None  # None: no calibration was given
     approximate: bool = False  # the model's tokens are only known by their spelling
+    candidates: tuple[Substitution, ...] = ()  # every change that was ranked, best first; most were not tried
 
     @property
     def answer(self) -> Sequence:
@@ -58,6 +60,7 @@ class Result:
             "format": FORMAT,
             "question": self.question.text,
             "context": self.question.context,
+            "system": self.question.system,
             "shots": [list(shot) for shot in self.question.shots],
             "model": self.model,
             "nli": self.nli,
@@ -66,6 +69,7 @@ class Result:
             "seed": self.options.seed,
             "options": asdict(self.options),
             "answer": self._answer_dict(),
+            "candidates": [asdict(candidate) for candidate in _best_of_each_position(self.candidates)],
             "samples": [_sample_dict(sample) for sample in self.samples],
             "clusters": [{"id": c.id, "probability": c.probability, "members": list(c.members)} for c in self.clusters],
             "estimates": {name: _estimate_dict(estimate) for name, estimate in self.estimates.items()},
@@ -119,12 +123,19 @@ def _sample_dict(sample: Sample) -> dict[str, Any]:
         "tokens": list(sample.tokens),
         "cluster": sample.cluster,
         "weight": sample.weight,
-        "substitution": None if sample.substitution is None else _substitution_dict(sample.substitution),
+        "substitution": None if sample.substitution is None else asdict(sample.substitution),
     }
 
 
-def _substitution_dict(substitution: Substitution) -> dict[str, Any]:
-    return asdict(substitution)
+def _best_of_each_position(candidates: tuple[Substitution, ...]) -> list[Substitution]:
+    """Those that a reader may want to see: the best few of each position, in the order of their ranks."""
+    shown: dict[int, int] = {}
+    found = []
+    for candidate in candidates:
+        shown[candidate.position] = shown.get(candidate.position, 0) + 1
+        if shown[candidate.position] <= CANDIDATES_SHOWN:
+            found.append(candidate)
+    return found
 
 
 def _estimate_dict(estimate: Estimate) -> dict[str, Any]:

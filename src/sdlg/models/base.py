@@ -103,6 +103,8 @@ def path_generator(seed: Seed, path: int) -> np.random.Generator:
 
 # Called with (prefix index, token id) for each token chosen by greedy or multinomial decoding.
 Watcher = Callable[[int, int], None]
+# Called with (prefix index, its continuation) when a prefix has come to its end.
+Ended = Callable[[int, Continuation], None]
 
 
 class LanguageModel(Protocol):
@@ -128,6 +130,7 @@ class LanguageModel(Protocol):
         seed: Seed = 0,
         alternatives_above: float | None = None,
         watch: Watcher | None = None,
+        ended: Ended | None = None,
     ) -> Decoded:
         """Continue prompt + each prefix. `max_tokens` counts prefix and continuation together.
 

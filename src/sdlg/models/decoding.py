@@ -18,7 +18,7 @@ from torch import Tensor
 from ..limits import check_limit
 from ..options import Decoding
 from ..records import Alternative, StopRule
-from .base import Continuation, Seed, Watcher, finished, path_generator
+from .base import Continuation, Ended, Seed, Watcher, finished, path_generator
 from .choosing import alternatives_above, choose_greedy, choose_multinomial
 from .stopping import Stop, find_stop
 from .trunk import Growth
@@ -73,6 +73,7 @@ def decode_paths(
     first_path: int = 0,
     min_probability: float | None,
     watch: Watcher | None,
+    ended: Ended | None = None,
 ) -> list[Continuation]:
     """Greedy or multinomial: one token per live path and step; a finished path is no longer fed."""
     paths = [Path(i, start.prefix, start.node, path_generator(seed, first_path + i)) for i, start in enumerate(starts)]
@@ -98,6 +99,8 @@ def decode_paths(
                 watch(first_path + path.index, token)
             if path.stop is None and len(path.prefix) + len(path.ids) < decoding.max_tokens:
                 going.append(path)
+            elif ended:
+                ended(first_path + path.index, path.finish())
         if not going:
             return [path.finish() for path in paths]
         live = going

@@ -1,4 +1,4 @@
-"""Questions as prompts: messages for chat models, `Q: … A:` for all others (method.md §2).
+"""Questions as prompts: messages for chat models, `Q: … A:` for all others (method.md §2), or the text as it is.
 
 In: a `Question`. Out: messages or text, and the strings at which an answer in that format stops.
 """
@@ -13,21 +13,24 @@ PLAIN_STOPS = ("\n", " Q:")
 
 
 def chosen_style(style: str, has_template: bool, name: str) -> str:
-    """Chat or plain: auto is chat where there is a template."""
+    """Chat, plain or raw: auto is chat where there is a template."""
+    if style == "raw":
+        return style
     if style == "chat" and not has_template:
         raise NotSupported(f"{name} has no chat template; use the prompt style 'plain'")
     return "chat" if style != "plain" and has_template else "plain"
 
 
 def chat_messages(question: Question) -> list[dict[str, str]]:
-    """Shots and earlier turns become turns; the context stands before the first of them."""
+    """Shots and earlier turns become turns; the context stands before the first of them, instructions before all."""
     messages = []
     for asked, answered in question.shots:
         messages += [{"role": "user", "content": asked}, {"role": "assistant", "content": answered}]
     messages.append({"role": "user", "content": question.text})
     if question.context:
         messages[0]["content"] = f"{question.context}\n\n{messages[0]['content']}"
-    return messages
+    instructions = [] if question.system is None else [{"role": "system", "content": question.system}]
+    return instructions + messages
 
 
 def plain_text(question: Question) -> str:
@@ -36,4 +39,5 @@ def plain_text(question: Question) -> str:
         f"Q: {asked} A: {answered.rstrip('.')}." if question.context else f"Q: {asked} A: {answered}"
         for asked, answered in question.shots
     ]
-    return " ".join([question.context or HEADER, *turns, f"Q: {question.text} A:"])
+    header = HEADER if question.system is None else question.system
+    return " ".join([question.context or header, *turns, f"Q: {question.text} A:"])

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from ..errors import NotSupported
 from ..options import Decoding
 from ..records import Alternative, Cost, Prompt, Question, StopRule
-from .base import NO_STOPS, Capabilities, Continuation, Decoded, Scored, Seed, Watcher, finished, path_generator
+from .base import NO_STOPS, Capabilities, Continuation, Decoded, Ended, Scored, Seed, Watcher, finished, path_generator
 from .stopping import find_stop
 
 END = "<end>"
@@ -60,6 +60,7 @@ class ScriptedModel:
         seed: Seed = 0,
         alternatives_above: float | None = None,
         watch: Watcher | None = None,
+        ended: Ended | None = None,
     ) -> Decoded:
         """One path after the other."""
         if decoding.strategy not in self.capabilities.strategies:
@@ -68,6 +69,9 @@ class ScriptedModel:
             self._continue(prompt, prefix, decoding, path_generator(seed, index), alternatives_above)
             for index, prefix in enumerate(prefixes)
         ]
+        if ended is not None:
+            for index, continuation in enumerate(found):
+                ended(index, continuation)
         generated = sum(continuation.decisions for continuation in found)
         return Decoded(tuple(found), Cost(prompt_tokens=len(prompt.token_ids), generated_tokens=generated))
 

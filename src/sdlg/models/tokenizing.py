@@ -51,10 +51,10 @@ class TextSide:
         return self._encoded(question, text, StopRule(self._end_ids, strings) | stop, style)
 
     def prompt_text(self, question: Question, style: str) -> tuple[str, str]:
-        """The prompt as text, and its style: chat or plain."""
+        """The prompt as text, and its style: chat, plain or raw."""
         style = chosen_style(style, bool(getattr(self._tokenizer, "chat_template", None)), self._name)
-        if style == "plain":
-            return plain_text(question), style
+        if style != "chat":
+            return plain_text(question) if style == "plain" else question.text, style
         messages = chat_messages(question)
         return self._tokenizer.apply_chat_template(messages, add_generation_prompt=True, tokenize=False), style
 
@@ -63,7 +63,7 @@ class TextSide:
 
         def encode(part: str) -> list[int]:
             with self._turn:  # a tokenizer that two threads use at once may fail
-                ids: list[int] = self._tokenizer(part, add_special_tokens=style == "plain").input_ids
+                ids: list[int] = self._tokenizer(part, add_special_tokens=style != "chat").input_ids
             return ids
 
         ids = encode(text)
@@ -77,7 +77,7 @@ class TextSide:
         """An answer's ids as it would follow the prompt: with a space after "A:", with none in a chat turn."""
         if not text:
             return ()
-        if prompt.style == "chat":
+        if prompt.style != "plain":
             return tuple(self._tokenizer(text, add_special_tokens=False).input_ids)
         before = self._tokenizer("A:", add_special_tokens=False).input_ids
         whole = self._tokenizer(f"A: {text}", add_special_tokens=False).input_ids

@@ -7,10 +7,11 @@ their own tokens: P + (T−1) + Σ(T_n − t_n − 1) tokens in all (method.md �
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from collections.abc import Sequence as Many
 from dataclasses import dataclass, replace
 from threading import RLock
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -21,7 +22,7 @@ from ..errors import PromptTooLong
 from ..in_flight import one_at_a_time
 from ..options import STRATEGIES, Decoding
 from ..records import Cost, Prompt, Question, Sequence, StopRule
-from .base import NO_STOPS, Capabilities, Continuation, Decoded, Scored, Seed, Watcher
+from .base import NO_STOPS, Capabilities, Continuation, Decoded, Ended, Scored, Seed, Watcher
 from .beam_search import beam_search
 from .decoding import Start, decode_paths, score_paths
 from .layouts import LAYOUTS, choose_layout
@@ -29,6 +30,8 @@ from .network import Network
 from .prefix_store import PrefixStore, common_length
 from .tokenizing import TextSide
 from .trunk import Chain, Growth, Trunk
+
+T = TypeVar("T")
 
 DEFAULT_PREFIX_BYTES = 256 * 2**20
 _BEAMS = ("beam", "diverse_beam")
@@ -107,17 +110,20 @@ class TransformersModel:
         seed: Seed = 0,
         alternatives_above: float | None = None,
         watch: Watcher | None = None,
+        ended: Ended | None = None,
     ) -> Decoded:
         """Continue prompt + each prefix, all together. A prefix as long as an answer may be stays as it is."""
         decoding = self._within_context(prompt, decoding)
         started = self._network.forward_tokens, self._network.steps
-        unfinished = [prefix for prefix in prefixes if len(prefix) < decoding.max_tokens]
+        places = [place for place, prefix in enumerate(prefixes) if len(prefix) < decoding.max_tokens]
+        unfinished = [prefixes[place] for place in places]
+        watch, ended = _placed(watch, places), _placed(ended, places)
         grown: list[Continuation] = []
         reused = len(prompt.token_ids)
         most = len(unfinished) if decoding.strategy in _BEAMS else _MOST_PATHS
         for first in range(0, len(unfinished), most):
             some = unfinished[first : first + most]
-            continuations, held = self._grow(prompt, some, decoding, seed, first, alternatives_above, watch)
+            continuations, held = self._grow(prompt, some, decoding, seed, first, alternatives_above, watch, ended)
             grown += continuations
             reused = held if first == 0 else reused  # what the first round has run is there for the others
         left = iter(grown)
@@ -145,6 +151,7 @@ class TransformersModel:
         first_path: int,
         min_probability: float | None,
         watch: Watcher | None,
+        ended: Ended | None,
     ) -> tuple[list[Continuation], int]:
         """The continuations, and how many prompt tokens did not have to be run."""
         is_chain = list(prefixes) == [()] and decoding.strategy not in _BEAMS
@@ -153,10 +160,13 @@ class TransformersModel:
         starts = self._starts(growth, trunk, prompt.token_ids, prefixes, tip)
         if decoding.strategy in _BEAMS:
             continuations = self._search(growth, starts, prompt, prefixes, decoding, min_probability)
+            if ended is not None:
+                for place, continuation in enumerate(continuations):
+                    ended(place, continuation)
         else:
             continuations = decode_paths(
                 growth, starts, decoding, prompt.stop, self.text,
-                seed=seed, first_path=first_path, min_probability=min_probability, watch=watch,
+                seed=seed, first_path=first_path, min_probability=min_probability, watch=watch, ended=ended,
             )  # fmt: skip
         growth.close()
         self._store.keep(trunk)
@@ -276,6 +286,11 @@ class TransformersModel:
     def vocabulary(self) -> list[tuple[int, str]]:
         """Ids and surfaces; a marked word beginning becomes a leading space."""
         return self._words.vocabulary
+
+
+def _placed(tell: Callable[[int, T], None] | None, places: Many[int]) -> Callable[[int, T], None] | None:
+    """Tell of a path by its place among all prefixes, finished ones included."""
+    return None if tell is None else lambda path, what: tell(places[path], what)
 
 
 def _run(growth: Growth, feeds: Many[_Feed]) -> list[tuple[int, Tensor]]:

@@ -10,7 +10,7 @@ import time
 from dataclasses import dataclass, field
 
 from ..errors import BadOption, NotSupported
-from ..models.base import Continuation, LanguageModel, Watcher, finished
+from ..models.base import Continuation, Ended, LanguageModel, Watcher, finished
 from ..models.stopping import find_stop
 from ..options import Options
 from ..records import Cost, Prompt, Sequence, Substitution
@@ -42,7 +42,7 @@ def sample_sdlg(request: Request) -> Sampled:
     report("answer", "")
     answered = request.answer or initial_answer(model, prompt, options, report)
     answer = answered.sequence
-    report("scores", answer.text)
+    report("scores", answer.text, answer)
     begun = time.perf_counter()
     gradients = nli.gradients_run
     scored = score_answer(
@@ -111,17 +111,33 @@ def _branch(
         continuations: tuple[Continuation, ...] = ()
         if prefixes:
             decoded = model.decode(
-                prompt, prefixes, options.decoding.for_branches(), seed=(options.seed, drawn + 1), watch=watch
-            )
+                prompt, prefixes, options.decoding.for_branches(), seed=(options.seed, drawn + 1), watch=watch,
+                ended=_telling(model, prompt, answer, [s for s in now if not s.ends_answer], report),
+            )  # fmt: skip
             continuations, round_cost = decoded.continuations, decoded.cost
             cost = cost + round_cost.without_prompt()
             told |= dict.fromkeys(decoded.notes)
         decoded_ones = iter(continuations)
         for substitution in now:
             grown = None if substitution.ends_answer else next(decoded_ones)
-            found.add(_branch_sequence(model, prompt, answer, substitution, grown), substitution)
+            sequence = _branch_sequence(model, prompt, answer, substitution, grown)
+            if substitution.ends_answer:
+                report("branches", sequence.text, sequence, substitution)
+            found.add(sequence, substitution)
         drawn += len(now)
     return cost, tuple(told)
+
+
+def _telling(
+    model: LanguageModel, prompt: Prompt, answer: Sequence, substitutions: list[Substitution], report: Report
+) -> Ended:
+    """Tell of every branch when it is finished."""
+
+    def ended(path: int, grown: Continuation) -> None:
+        sequence = _branch_sequence(model, prompt, answer, substitutions[path], grown)
+        report("branches", sequence.text, sequence, substitutions[path])
+
+    return ended
 
 
 def _counting(title: str, report: Report) -> Watcher:

@@ -10,6 +10,7 @@ import time
 from dataclasses import replace
 
 from ..alignment import word_spans
+from ..models.base import Continuation
 from ..records import Cost, Word
 from .record import Request, Sampled, check_strategies, cut_note, whole_sequence
 
@@ -36,7 +37,15 @@ def _sample(strategy: str, request: Request) -> Sampled:
     request.report("branches", f"{options.samples} by {strategy}")
     started = time.perf_counter()
     decoding = replace(options.decoding, strategy=strategy)
-    decoded = model.decode(prompt, [()] * options.samples, decoding, seed=options.seed)
+
+    def ended(_: int, grown: Continuation) -> None:
+        sequence = whole_sequence(model, grown)
+        request.report("branches", sequence.text, sequence)
+
+    decoded = model.decode(
+        prompt, [()] * options.samples, decoding, seed=options.seed, ended=ended,
+        watch=lambda path, token: request.report("branches", f"{options.samples} by {strategy}"),
+    )  # fmt: skip
     sequences = tuple(whole_sequence(model, continuation) for continuation in decoded.continuations)
     words = tuple(Word(sequences[0].text[a:b], a, b, None) for a, b in word_spans(sequences[0].text))
     notes = [*cut_note(sequences[0], options), *decoded.notes]

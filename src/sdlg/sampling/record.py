@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 from ..errors import NotSupported
 from ..models.base import Continuation, LanguageModel
@@ -12,10 +12,19 @@ from ..options import Options
 from ..records import Cost, Prompt, Question, Sequence, Substitution, Word
 from ..scoring import EmbeddingMap
 
-Report = Callable[[str, str], None]  # (stage, what is being shown)
+
+class Report(Protocol):
+    """Told of a stage and what there is to show of it; of every sequence when it is finished."""
+
+    def __call__(
+        self, stage: str, text: str, sequence: Sequence | None = None, substitution: Substitution | None = None
+    ) -> None:
+        """Take note."""
 
 
-def _unreported(stage: str, text: str) -> None:
+def _unreported(
+    stage: str, text: str, sequence: Sequence | None = None, substitution: Substitution | None = None
+) -> None:
     """Nobody is watching."""
 
 
@@ -54,6 +63,7 @@ class Sampled:
     words: tuple[Word, ...]  # of the first sequence
     cost: Cost
     notes: tuple[str, ...] = ()
+    candidates: tuple[Substitution, ...] = ()  # all that were ranked, best first
 
 
 def check_strategies(model: LanguageModel, wanted: set[str]) -> None:

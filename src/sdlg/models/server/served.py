@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from ...errors import NotSupported, PromptTooLong
 from ...options import STRATEGIES, Decoding
 from ...records import Alternative, Cost, Prompt, Question, StopRule
-from ..base import NO_STOPS, Capabilities, Continuation, Decoded, Scored, Seed, Watcher, finished, path_generator
+from ..base import NO_STOPS, Capabilities, Continuation, Decoded, Ended, Scored, Seed, Watcher, finished, path_generator
 from ..stopping import Stop, find_stop
 from .connection import Connection, Json, Nonsense
 from .facts import ServerFacts
@@ -98,19 +98,24 @@ class ServedModel:
         seed: Seed = 0,
         alternatives_above: float | None = None,
         watch: Watcher | None = None,
+        ended: Ended | None = None,
     ) -> Decoded:
         """One request per prefix, all at once; by beam search one per hypothesis and token."""
         if decoding.strategy not in self.capabilities.strategies:
             raise NotSupported(f"{self.name} cannot decode by {decoding.strategy}")
         room = self._room(prompt, decoding)
         if decoding.strategy in _BEAMS:
-            return self._search(prompt, prefixes, replace(decoding, max_tokens=room), alternatives_above)
+            found = self._search(prompt, prefixes, replace(decoding, max_tokens=room), alternatives_above)
+            if ended is not None:
+                for place, continuation in enumerate(found.continuations):
+                    ended(place, continuation)
+            return found
         paths = [
             _Path(index, prefix, room - len(prefix), int(path_generator(seed, index).integers(2**31)))
             for index, prefix in enumerate(prefixes)
         ]
         growing = [path for path in paths if path.room > 0]
-        work = _Work(self, prompt, decoding, alternatives_above, watch)
+        work = _Work(self, prompt, decoding, alternatives_above, watch, ended)
         replies = self.connection.run(work.all(growing))
         grown = {path.index: reply.continuation for path, reply in zip(growing, replies, strict=True)}
         continuations = tuple(grown.get(path.index, _NOTHING) for path in paths)
@@ -127,7 +132,7 @@ class ServedModel:
         def next_steps(paths: Many[tuple[int, ...]]) -> list[Step]:
             nonlocal rounds
             rounds += 1
-            work = _Work(self, prompt, Decoding(), 0.0, None)
+            work = _Work(self, prompt, Decoding(), 0.0)
             now = self.connection.run(work.all([_Path(k, path, 1, 0) for k, path in enumerate(paths)]))
             replies.extend(now)
             return [reply.first_step for reply in now]
@@ -232,7 +237,8 @@ class _Work:
     prompt: Prompt
     decoding: Decoding
     floor: float | None  # of alternatives; None: none are wanted
-    watch: Watcher | None
+    watch: Watcher | None = None
+    ended: Ended | None = None
 
     async def all(self, paths: list[_Path]) -> list[_Reply]:
         """Every path's reply, in the order of the paths."""
@@ -241,7 +247,10 @@ class _Work:
 
         async def one(path: _Path) -> _Reply:
             async with turns:
-                return await self._one(path)
+                reply = await self._one(path)
+            if self.ended is not None:
+                self.ended(path.index, reply.continuation)
+            return reply
 
         try:
             async with asyncio.TaskGroup() as group:

@@ -73,9 +73,11 @@ class LlamaWords(_Learned):
 
     def prompt(self, question: Question, style: str, stop: StopRule) -> Prompt:
         """As text, then as ids."""
-        if chosen_style(style, self._has_template, self._name) == "plain":
-            ids = self._tokenised(plain_text(question), special=True)
-            return Prompt(tuple(ids), StopRule(self._end_ids, PLAIN_STOPS) | stop, "plain")
+        style = chosen_style(style, self._has_template, self._name)
+        if style != "chat":
+            text = plain_text(question) if style == "plain" else question.text
+            own = StopRule(self._end_ids, PLAIN_STOPS if style == "plain" else ())
+            return Prompt(tuple(self._tokenised(text, special=True)), own | stop, style)
         rendered: Json = self._connection.run(
             self._connection.post("/apply-template", {"messages": chat_messages(question)})
         )
@@ -101,13 +103,14 @@ class TextWords(_Learned):
     def prompt(self, question: Question, style: str, stop: StopRule) -> Prompt:
         """Messages for a chat endpoint, text for any other."""
         if self._chat:
-            if style == "plain":
+            if style in ("plain", "raw"):
                 raise NotSupported(f"{self._name} only chats; use the prompt style 'chat'")
             messages = tuple((message["role"], message["content"]) for message in chat_messages(question))
             return TextPrompt((), StopRule(self._end_ids) | stop, "chat", messages=messages)
         if self._side is not None:
             text, style = self._side.prompt_text(question, style)
         else:
-            style, text = chosen_style(style, False, f"{self._name} (without --tokenizer)"), plain_text(question)
+            style = chosen_style(style, False, f"{self._name} (without --tokenizer)")
+            text = plain_text(question) if style == "plain" else question.text
         strings = PLAIN_STOPS if style == "plain" else ()
         return TextPrompt((), StopRule(self._end_ids, strings) | stop, style, text=text)
