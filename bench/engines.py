@@ -16,7 +16,7 @@ from contextlib import nullcontext
 
 import llama_server
 import sdlg
-from sdlg.models.server import ServedModel
+from sdlg.models.server.served import ServedModel
 from sdlg.options import Decoding
 from sdlg.records import Prompt, Question
 

@@ -149,8 +149,8 @@ def _logprobs(number: int, answer: Mapping[str, Any]) -> tuple[float, ...] | Non
     for value in every:
         if not -_LOWEST <= value <= 1e-9:  # NaN fails, too
             raise BadQuestion(f"answer {number}: {value} is not a log-probability (they are at most 0)")
-    if not every:
-        raise BadQuestion(f'answer {number}: "logprobs" is empty')
+    if not every:  # as in the results of a server that tells none
+        return None
     return tuple(min(float(value), 0.0) for value in every)
 
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from .errors import BadOption, BadQuestion, UsageError
+from .models import same_model
 from .records import Question, is_unicode
 from .results import FORMAT
 
@@ -115,11 +116,10 @@ def _check_row(where: str, row: dict[str, Any], asked: Asked, run: Mapping[str, 
         raise UsageError(f"{where} was made with another context; {_OTHER_FILE}")
     found = {**row, **flat_options(row.get("options", {}))}
     for name, value in run.items():
-        if found.get(name) != value:
+        made = found.get(name)
+        if made != value and not (name == "model" and same_model(str(made), str(value))):
             flag = f"--{name.replace('_', '-')}"
-            raise UsageError(
-                f"{where} was made with {flag} {found.get(name)}, not {value}; use the same, or {_OTHER_FILE}"
-            )
+            raise UsageError(f"{where} was made with {flag} {made}, not {value}; use the same, or {_OTHER_FILE}")
 
 
 def flat_options(options: Mapping[str, Any]) -> dict[str, object]:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 from .files import quiet_transformers
 
 if TYPE_CHECKING:
-    from ..models.server import ServedModel, ServerFacts
+    from ..models.server.facts import ServerFacts
+    from ..models.server.served import ServedModel
 
 _EXAMPLES = """examples:
   sdlg models check http://127.0.0.1:8000/v1                # the only model there
@@ -40,7 +41,7 @@ def add_models_command(commands: Any) -> None:
 
 def _check(parsed: argparse.Namespace) -> int:
     quiet_transformers()
-    from ..models.server import connect
+    from ..models.server.connecting import connect
 
     model = connect(parsed.address, tokenizer=parsed.tokenizer, patience=parsed.patience)
     methods = _methods(model)

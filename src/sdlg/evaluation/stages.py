@@ -130,7 +130,7 @@ class Worker:
         found = {method.name: self._sampled(item, method, answered) for method in methods}
         sizes = {"model": self.model.capabilities.parameters, "nli": self.nli.parameters}
         return {
-            "answer": self._sequence(answered.sequence),
+            "answer": {**self._sequence(answered.sequence), "unseen": list(answered.sequence.unseen)},
             "cost": _cost_dict(answered.cost),
             "parameters": sizes,
             "methods": found,

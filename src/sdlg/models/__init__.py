@@ -10,9 +10,18 @@ from ..errors import ModelNotFound
 from ..threads import calm_threads
 from .base import Capabilities, Continuation, Decoded, LanguageModel
 from .scripted import ScriptedModel
-from .server.address import is_address
+from .server.address import is_address, same_model
 
-__all__ = ["Capabilities", "Continuation", "Decoded", "LanguageModel", "ScriptedModel", "is_address", "load_model"]
+__all__ = [
+    "Capabilities",
+    "Continuation",
+    "Decoded",
+    "LanguageModel",
+    "ScriptedModel",
+    "is_address",
+    "load_model",
+    "same_model",
+]
 
 
 def load_model(
@@ -39,7 +48,7 @@ def load_model(
 
 
 def _connect(name: str, tokenizer: str | None, patience: float | None) -> LanguageModel:
-    from .server import connect
+    from .server.connecting import connect
 
     return connect(name, tokenizer=tokenizer, patience=patience)
 

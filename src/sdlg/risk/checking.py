@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..errors import BadOption
+from ..models import same_model
 from ..options import Options, option_groups
 from .records import Origin
 
@@ -14,7 +15,8 @@ _CLUSTERING = ("equivalence", "linkage")
 def check_setup(origin: Origin, model: str, nli: str, method: str, options: Options) -> list[str]:
     """Warnings; raises where the calibration says nothing of such answers."""
     here, binding = _flat(options), _binding(origin)
-    _same_or_error("--model", origin.model, model)
+    if not same_model(origin.model, model):
+        _same_or_error("--model", origin.model, model)
     _same_or_error("--method", origin.family, method)
     for name, made in binding.items():
         _same_or_error(_flag(name), made, here[name])

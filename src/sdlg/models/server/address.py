@@ -58,6 +58,14 @@ def is_address(name: str) -> bool:
     return name.startswith(("http://", "https://")) or name.split("#")[0] == SERVER
 
 
+def same_model(one: str, other: str) -> bool:
+    """Whether two names are of the same model: a server's address may leave out the name of its only model."""
+    if one == other or not (is_address(one) and is_address(other)):
+        return one == other
+    first, second = parse_address(one), parse_address(other)
+    return first.url == second.url and "" in (first.model, second.model)
+
+
 def parse_address(name: str) -> Address:
     """An address with its key from the environment."""
     base, _, model = name.partition("#")
