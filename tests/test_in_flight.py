@@ -1,0 +1,282 @@
+"""Several questions at once, deadlines, cancellation: limits.py, in_flight.py, and a local pipeline under threads."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from concurrent.futures import Future
+
+import pytest
+
+import sdlg
+from fakes import CAPITAL, MEANINGS, FakeNli
+from sdlg.errors import BadOption, Cancelled, TimedOut
+from sdlg.in_flight import in_thread, one_at_a_time, run_in_flight
+from sdlg.limits import Limit, check_limit, limited, wait_for
+
+
+def endless():
+    """Work that only its limit ends."""
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
+        check_limit()
+        time.sleep(0.005)
+    raise AssertionError("nobody stopped it")
+
+
+# -- limits -----------------------------------------------------------------------------------------------------
+
+
+def test_without_a_limit_nothing_ends():
+    check_limit()
+    done = Future()
+    done.set_result(3)
+    assert wait_for(done) == 3
+
+
+def test_a_deadline_ends_work_and_says_so():
+    with limited(Limit(0.05)), pytest.raises(TimedOut, match=r"0\.05 s"):
+        endless()
+
+
+def test_a_deadline_ends_waiting_and_takes_the_request_back():
+    never = Future()
+    with limited(Limit(0.05)), pytest.raises(TimedOut):
+        wait_for(never)
+    assert never.cancelled()
+
+
+def test_cancelling_ends_waiting_in_another_thread():
+    never, limit = Future(), Limit()
+    threading.Timer(0.05, limit.cancel).start()
+    with limited(limit), pytest.raises(Cancelled):
+        wait_for(never)
+    assert never.cancelled()
+
+
+def test_a_limit_inside_another_ends_with_it():
+    outer = Limit()
+    with limited(outer), limited(Limit(30)):
+        outer.cancel()
+        with pytest.raises(Cancelled):
+            check_limit()
+    with limited(Limit(0.05)), limited(Limit(30)), pytest.raises(TimedOut, match=r"0\.05 s"):
+        wait_for(Future())
+
+
+def test_a_limit_holds_only_inside():
+    limit = Limit()
+    with limited(limit):
+        limit.cancel()
+    check_limit()
+
+
+@pytest.mark.parametrize("seconds", [0, -1, float("nan")])
+def test_a_timeout_that_is_none_is_refused(seconds):
+    with pytest.raises(BadOption, match="timeout"):
+        Limit(seconds)
+
+
+# -- in flight --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("count", [1, 3, 50])
+def test_results_come_in_order_however_many_are_in_flight(count):
+    def work(number):
+        time.sleep(0.001 * (number % 5))
+        return number * number
+
+    found = [(item, done.result()) for item, done in run_in_flight(work, range(40), count)]
+    assert found == [(number, number * number) for number in range(40)]
+
+
+def test_unordered_results_come_as_they_finish():
+    release = threading.Event()
+
+    def work(number):
+        if number == 0:
+            assert release.wait(10)
+        return number
+
+    order = []
+    for item, done in run_in_flight(work, range(6), 2, ordered=False):
+        order.append(item)
+        assert done.result() == item
+        if len(order) == 5:
+            release.set()
+    assert order == [1, 2, 3, 4, 5, 0]
+
+
+def test_no_more_than_asked_for_are_in_flight():
+    running, most, lock = 0, 0, threading.Lock()
+
+    def work(_):
+        nonlocal running, most
+        with lock:
+            running += 1
+            most = max(most, running)
+        time.sleep(0.002)
+        with lock:
+            running -= 1
+
+    for _, done in run_in_flight(work, range(30), 4):
+        done.result()
+    assert 1 < most <= 4
+
+
+def test_an_error_is_the_items_own():
+    def work(number):
+        return 1 / number
+
+    found = list(run_in_flight(work, [1, 0, 2], 2))
+    assert found[0][1].result() == 1
+    with pytest.raises(ZeroDivisionError):
+        found[1][1].result()
+    assert found[2][1].result() == 0.5
+
+
+def test_who_stops_asking_stops_the_work():
+    started = threading.Event()
+
+    def work(number):
+        if number == 0:
+            return 0
+        started.set()
+        endless()
+        return number
+
+    going = run_in_flight(work, range(8), 4, ordered=False)
+    assert next(going)[0] == 0
+    started.wait(10)
+    began = time.monotonic()
+    going.close()
+    assert time.monotonic() - began < 10
+
+
+def test_items_are_drawn_as_they_are_needed():
+    drawn = []
+
+    def items():
+        for number in range(1000):
+            drawn.append(number)
+            yield number
+
+    going = run_in_flight(lambda number: number, items(), 2)
+    next(going)
+    assert len(drawn) <= 10
+    going.close()
+
+
+def test_none_in_flight_is_refused():
+    with pytest.raises(BadOption, match="at least 1"):
+        list(run_in_flight(str, [1], 0))
+
+
+def test_one_at_a_time_is_one_at_a_time():
+    class Narrow:
+        def __init__(self):
+            self._turn, self.inside, self.most = threading.RLock(), 0, 0
+
+        @one_at_a_time
+        def enter(self):
+            self.inside += 1
+            self.most = max(self.most, self.inside)
+            time.sleep(0.001)
+            self.inside -= 1
+
+    door = Narrow()
+    list(run_in_flight(lambda _: door.enter(), range(20), 8))
+    assert door.most == 1
+
+
+# -- await ------------------------------------------------------------------------------------------------------
+
+
+def test_cancelling_a_task_stops_its_work():
+    stopped = threading.Event()
+
+    def work():
+        try:
+            endless()
+        except Cancelled:
+            stopped.set()
+            raise
+
+    async def cancelled_soon():
+        task = asyncio.create_task(in_thread(work))
+        await asyncio.sleep(0.05)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(cancelled_soon())
+    assert stopped.wait(10)
+
+
+def scripted_pipeline(**options):
+    return sdlg.Pipeline(sdlg.ScriptedModel(CAPITAL), FakeNli(MEANINGS), **options)
+
+
+def test_awaiting_gives_what_asking_gives():
+    pipeline = scripted_pipeline(samples=4)
+    asked = pipeline.ask("Where?").to_dict()
+    awaited = asyncio.run(pipeline.ask_async("Where?")).to_dict()
+    direct = asyncio.run(
+        sdlg.ask_async("Where?", model=sdlg.ScriptedModel(CAPITAL), nli=FakeNli(MEANINGS), samples=4)
+    ).to_dict()
+    for row in (asked, awaited, direct):
+        del row["cost"]["seconds"]
+    assert asked == awaited == direct
+
+
+def test_a_finished_branch_is_told_when_it_is_finished():
+    seen = []
+    result = scripted_pipeline(samples=4).ask("Where?", watch=seen.append)
+    told = [(one.sequence.text, one.substitution.rank) for one in seen if one.stage == "branches" and one.sequence]
+    assert told == [(sample.text, sample.substitution.rank) for sample in result.samples[1:]]
+    assert [one.sequence.text for one in seen if one.stage == "scores"] == [result.answer.text]
+
+
+def test_other_options_with_the_same_models():
+    pipeline = scripted_pipeline(samples=4)
+    other = pipeline.changed(method="multinomial", samples=2, linkage="components")
+    assert (other.method, other.options.samples, other.options.clustering.linkage) == ("multinomial", 2, "components")
+    assert (pipeline.method, pipeline.options.samples) == ("sdlg", 4)
+    assert other.model is pipeline.model
+    assert len(other.ask("Where?").samples) == 2
+    assert pipeline.changed(preset="paper").options.decoding.strategy == "beam"
+    with pytest.raises(sdlg.SdlgError, match="unknown method"):
+        pipeline.changed(method="guess")
+
+
+# -- a local model ----------------------------------------------------------------------------------------------
+
+
+def test_threads_share_a_local_pipeline(tiny_folders):
+    lm, nli = tiny_folders
+    pipeline = sdlg.Pipeline(lm, nli, samples=3, max_tokens=6, prompt="plain")
+    questions = [f"What is w{number} ?" for number in range(12)]
+
+    def stable(result):
+        row = result.to_dict()
+        del row["cost"]
+        return row
+
+    alone = [stable(pipeline.ask(text)) for text in questions]
+    together = [stable(result) for result in pipeline.ask_many(questions, in_flight=6)]
+    assert together == alone
+    costs = [pipeline.ask(text).cost for text in questions[:3]]
+    again = [result.cost for result in pipeline.ask_many(questions[:3], in_flight=3)]
+    assert [one.nli_pairs for one in costs] == [one.nli_pairs for one in again]
+    assert [one.nli_gradients for one in costs] == [one.nli_gradients for one in again]
+
+
+def test_a_deadline_stops_a_local_model_between_tokens(tiny_folders):
+    lm, nli = tiny_folders
+    pipeline = sdlg.Pipeline(lm, nli, samples=3, max_tokens=400, prompt="plain", stop_strings=())
+    seen = []
+    with pytest.raises(TimedOut):
+        pipeline.ask("What is w1 ?", timeout=0.001, watch=seen.append)
+    assert len(seen) < 50
+    assert pipeline.ask("What is w1 ?").samples  # and is as good as before
