@@ -21,7 +21,7 @@ from sdlg.options import Decoding
 from sdlg.records import Prompt, Question
 
 DECODING = Decoding(max_tokens=24)
-BRANCHES, ROUNDS = 9, 7
+BRANCHES, ROUNDS = 9, 5
 STORY = " ".join(
     f"On day {day} the fox met the {animal} near the old mill and they spoke about the weather."
     for day, animal in enumerate(["hare", "owl", "bear", "wolf", "crow", "hen", "frog", "mouse", "deer", "swan"] * 3)

@@ -69,7 +69,10 @@ class Limit:
         try:
             self.check()
             return future.result(self.remaining())
-        except (TimeoutError, CancelledError):
+        except CancelledError:
+            self.check()
+            raise Cancelled("what was waited for was taken back") from None
+        except TimeoutError:
             future.cancel()
             self.check()
             raise

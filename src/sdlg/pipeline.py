@@ -26,7 +26,7 @@ from .evidence import Sources
 from .in_flight import in_thread, run_in_flight
 from .limits import Limit, check_limit, limited
 from .measuring import SIMILARITY_FIELDS, Measured, chosen_measures, measure, needed_fields
-from .models import LanguageModel, load_model
+from .models import LanguageModel, checked_name, load_model
 from .nli import NliModel, load_nli
 from .options import options_from, pick
 from .records import Cluster, Cost, Estimate, Question, Sample, Sequence, Substitution, is_unicode
@@ -90,7 +90,7 @@ class Pipeline:
         asked_for = [*measures, *([self._risk.origin.measure_name] if self._risk else [])]
         self._measures = chosen_measures(asked_for) if asked_for else {}
         self._watch = watch
-        watch(Progress("load", f"language model {model if isinstance(model, str) else ''}"))
+        watch(Progress("load", f"language model {checked_name(model) if isinstance(model, str) else ''}"))
         self.model = load_model(model, device=device, dtype=dtype, tokenizer=tokenizer, patience=patience)
         watch(Progress("load", f"NLI model {nli if isinstance(nli, str) else ''}"))
         self.nli = load_nli(nli, device=device)

@@ -10,7 +10,7 @@ from ..errors import ModelNotFound
 from ..threads import calm_threads
 from .base import Capabilities, Continuation, Decoded, LanguageModel
 from .scripted import ScriptedModel
-from .server.address import is_address, same_model
+from .server.address import is_address, parse_address, same_model
 
 __all__ = [
     "Capabilities",
@@ -22,6 +22,13 @@ __all__ = [
     "load_model",
     "same_model",
 ]
+
+
+def checked_name(name: str) -> str:
+    """A model's name, if it may be shown: an address with a key in it is refused."""
+    if is_address(name):
+        parse_address(name)
+    return name
 
 
 def load_model(

@@ -137,6 +137,8 @@ def _extensions(
     for index in flat.tolist():
         row, token = divmod(index, vocabulary)
         parent = search.running[row]
+        if logprobs[row, token] == -torch.inf:  # not told by a server: nobody knows
+            continue
         if min_probability is not None and row not in seen:
             seen[row] = (*parent.alternatives, alternatives_above(logprobs[row], min_probability))
         extended.append(

@@ -66,6 +66,12 @@ def _tokens_within(ids: Many[int], characters: int, text_of: TextOf) -> int:
     return kept
 
 
+def cut_at_ending(rule: StopRule, text: str) -> str:
+    """A text up to its first ending, where its tokens are not known."""
+    found = _first_ending(rule, text)
+    return text if found is None else text[: found[0]]
+
+
 def _first_ending(rule: StopRule, text: str) -> tuple[int, int] | None:
     """Where the first ending in a text begins and where it is complete."""
     found = [(text.find(string), text.find(string) + len(string)) for string in rule.strings if string in text]

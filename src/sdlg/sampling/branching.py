@@ -73,6 +73,7 @@ def check_sdlg(model: LanguageModel, options: Options) -> None:
     raise NotSupported(
         f"SDLG changes a word and lets the model go on from there; {model.name} cannot {' and cannot '.join(lacks)}. "
         "--method multinomial works with it; so would the same model on vLLM or llama-server (sdlg models check)"
+        + "".join(f"; {reason}" for reason in able.shortcomings)
     )
 
 

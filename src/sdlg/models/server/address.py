@@ -63,7 +63,7 @@ def same_model(one: str, other: str) -> bool:
     if one == other or not (is_address(one) and is_address(other)):
         return one == other
     first, second = parse_address(one), parse_address(other)
-    return first.url == second.url and "" in (first.model, second.model)
+    return first.url == second.url and (first.model == second.model or "" in (first.model, second.model))
 
 
 def parse_address(name: str) -> Address:
@@ -73,8 +73,12 @@ def parse_address(name: str) -> Address:
         base = os.environ.get(_URL_VARIABLE, "")
         if not base:
             raise BadOption(f"'{SERVER}' is the address in {_URL_VARIABLE}, which is not set; or give http://…/v1#name")
-    parts = urlsplit(base)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
+    try:
+        parts = urlsplit(base)
+        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # brackets that do not match, a port that is none
+        usable = False
+    if not usable:
         raise BadOption(f"{_without_secrets(base)!r} is not the address of a server; give http://host:port/v1#name")
     if parts.username or parts.password or parts.query:
         raise BadOption(
@@ -86,7 +90,12 @@ def parse_address(name: str) -> Address:
 
 
 def _key() -> str:
-    return next((found for name in _KEY_VARIABLES if (found := os.environ.get(name, "").strip())), "")
+    for name in _KEY_VARIABLES:
+        if found := os.environ.get(name, "").strip():
+            if not found.isascii() or not found.isprintable():
+                raise BadOption(f"the key in {name} holds characters that cannot be sent; copy it again")
+            return found
+    return ""
 
 
 def _without_secrets(base: str) -> str:

@@ -8,7 +8,7 @@ from .address import parse_address
 from .connection import Connection, Nonsense
 from .facts import ServerFacts, ask_facts
 from .served import ServedModel
-from .words import LlamaWords, TextWords, TokenizerWords, Words
+from .words import LlamaWords, TextWords, TokenizerWords, WholeTexts, Words
 
 DEFAULT_PATIENCE = 120.0
 
@@ -28,7 +28,10 @@ def connect(name: str, *, tokenizer: str | None = None, patience: float | None =
         if facts.slots:
             connection.take_at_once(facts.slots)
         full_name = f"{address.url}#{facts.model}"
-        return ServedModel(connection, facts, _words(connection, facts, full_name, tokenizer), name=full_name)
+        words = _words(connection, facts, full_name, tokenizer)
+        if not facts.usable_logprobs:
+            words = WholeTexts(words)
+        return ServedModel(connection, facts, words, name=full_name)
     except Nonsense as fault:
         connection.close()
         raise ServerFailed(f"{address.url} {fault}") from fault
@@ -44,7 +47,7 @@ def _words(connection: Connection, facts: ServerFacts, name: str, tokenizer: str
     if not facts.exact:
         return TextWords(name, side)
     if side is None and facts.kind == "llama.cpp":
-        return LlamaWords(connection, name, has_template=facts.has_template)
+        return LlamaWords(connection, name, has_template=facts.has_template, ending=facts.ending)
     return TokenizerWords(side or _side(facts.tokenizer or facts.model, name))
 
 

@@ -88,7 +88,12 @@ class Connection:
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Do something on the event loop, and wait for it."""
-        return wait_for(asyncio.run_coroutine_threadsafe(work, self._loop))
+        try:
+            running = asyncio.run_coroutine_threadsafe(work, self._loop)
+        except RuntimeError:  # the loop is no more
+            work.close()
+            raise ServerFailed(f"the connection to {self.address.url} was closed") from None
+        return wait_for(running)
 
     async def get(self, path: str) -> Any:
         """A JSON document."""
@@ -107,27 +112,40 @@ class Connection:
             if "event-stream" in response.headers.get("Content-Type", ""):
                 async with aclosing(_events(response)) as events:
                     async for data in events:
-                        if data == "[DONE]" or reader.take(_parsed(data)):
+                        if data == "[DONE]" or reader.take(_parsed(self._clean(data))):
                             break
             else:
-                reader.take(_parsed(await _content(response)))
+                reader.take(_parsed(await self._content(response)))
         reader.end()
         return reader
 
     async def _document(self, method: str, path: str, body: Mapping[str, Any] | None) -> Any:
         async with self._response(method, path, body) as response:
-            return _parsed(await _content(response))
+            return _parsed(await self._content(response))
 
     @asynccontextmanager
     async def _response(self, method: str, path: str, body: Mapping[str, Any] | None) -> AsyncIterator[httpx2.Response]:
         base = self.address.root if path.startswith("/") else f"{self.address.url}/"
         async with self._turns, self._client.stream(method, f"{base}{path}", json=body) as response:
             if response.status_code >= 400:
-                self._refuse(response.status_code, (await _content(response))[:2000], response.headers)
+                self._refuse(response.status_code, await self._content(response), response.headers)
             yield response
 
-    def _refuse(self, status: int, content: bytes, headers: httpx2.Headers) -> None:
-        said = self.address.key.hidden_in(_message(content))
+    async def _content(self, response: httpx2.Response) -> str:
+        """A whole body, within reason."""
+        found = bytearray()
+        async for part in response.aiter_bytes():
+            found += part
+            if len(found) > _LONGEST_REPLY:
+                raise Nonsense(f"sends more than {_LONGEST_REPLY >> 20} MB")
+        return self._clean(found.decode("utf-8", "replace"))
+
+    def _clean(self, text: str) -> str:
+        """Whatever comes from the server, without the key: it is hidden before anything can repeat or cut it."""
+        return self.address.key.hidden_in(text)
+
+    def _refuse(self, status: int, content: str, headers: httpx2.Headers) -> None:
+        said = _message(content)
         where = f"{self.address.url} answers {status}"
         if status in _PASSING:
             raise _Passing(f"{where}: {said}", after=_seconds(headers.get("Retry-After")))
@@ -155,7 +173,8 @@ class Connection:
         fault = state.outcome.exception()
         assert isinstance(fault, _Passing)
         few = fault.tries is not None and state.attempt_number >= fault.tries
-        return few or stop_after_delay(self._patience)(state)
+        too_long = (state.seconds_since_start or 0.0) + (fault.after or 0.0) > self._patience
+        return few or too_long or stop_after_delay(self._patience)(state)
 
     async def _once(self, attempt: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """One try, with all that may pass told apart from all that will not."""
@@ -176,6 +195,7 @@ def _close(loop: asyncio.AbstractEventLoop, thread: threading.Thread, client: ht
     """Take back what is under way, close the sockets, end the thread."""
 
     async def last() -> None:
+        await asyncio.sleep(0)  # whoever was just begun begins
         tasks = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
         for task in tasks:
             task.cancel()
@@ -198,40 +218,31 @@ def _wait(state: RetryCallState) -> float:
     return float(_BACKOFF(state)) if after is None else float(after)
 
 
-async def _content(response: httpx2.Response) -> bytes:
-    found = bytearray()
-    async for part in response.aiter_bytes():
-        found += part
-        if len(found) > _LONGEST_REPLY:
-            raise Nonsense(f"sends more than {_LONGEST_REPLY >> 20} MB")
-    return bytes(found)
-
-
 async def _events(response: httpx2.Response) -> AsyncGenerator[str, None]:
     async for event in httpx2.EventSource(response):
         if event.data:
             yield event.data
 
 
-def _parsed(data: str | bytes) -> Any:
+def _parsed(data: str) -> Any:
     try:
         found = json.loads(data)
     except (ValueError, RecursionError) as fault:
         raise Nonsense(f"sends what is not JSON: {data[:80]!r}") from fault
     if isinstance(found, dict) and found.get("error") and not found.get("choices"):
-        raise Nonsense(f"breaks off with an error: {_message(json.dumps(found).encode())}")
+        raise Nonsense(f"breaks off with an error: {_message(json.dumps(found))}")
     return found
 
 
-def _message(content: bytes) -> str:
+def _message(content: str) -> str:
     """What an error's body says, in a line."""
-    text = content.decode("utf-8", "replace")
+    text = content
     try:
         found: Any = json.loads(text)
         found = found.get("error", found) if isinstance(found, dict) else found
         found = found.get("message") or found.get("detail") or found if isinstance(found, dict) else found
         text = found if isinstance(found, str) else json.dumps(found)
-    except ValueError:
+    except (ValueError, RecursionError):
         pass
     return " ".join(text.split())[:300] or "no reason given"
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...errors import ServerFailed, UnknownName
-from .connection import Connection, Json, Nonsense, Refused
-from .replies import Step, read_steps
+from .connection import Connection, Json, Refused
+from .replies import Step, read_chunk, read_steps, tells_ids
 from .tokens import LearnedTokens
 
 MOST_ALTERNATIVES = 100  # of one step: more is hardly ever likelier than the default --min-probability together
@@ -40,6 +40,7 @@ class ServerFacts:
     slots: int | None = None  # llama-server: prompts it holds at once
     tokenizer: str | None = None  # where the server has its tokenizer from
     has_template: bool = False
+    ending: str | None = None  # how the server spells the token that ends an answer
 
     @property
     def usable_logprobs(self) -> int:
@@ -77,9 +78,10 @@ async def ask_facts(connection: Connection) -> ServerFacts:
     probe = _Probe(connection, entry["id"], kind)
     return await probe.facts(
         version=str(version or props.get("build_info", "")),
-        context_tokens=_whole(entry.get("max_model_len") or props.get("default_generation_settings", {}).get("n_ctx")),
+        context_tokens=_whole(entry.get("max_model_len") or _settings(props).get("n_ctx")),
         slots=_whole(props.get("total_slots")),
-        tokenizer=entry.get("root") or None,
+        tokenizer=entry.get("root") if isinstance(entry.get("root"), str) else None,
+        ending=props.get("eos_token") if isinstance(props.get("eos_token"), str) else None,
         has_template=bool(props.get("chat_template")),
     )
 
@@ -88,11 +90,15 @@ async def _listed(connection: Connection) -> list[Json]:
     try:
         found = await connection.get("models")
     except Refused as refusal:
-        if refusal.status not in _NO_SUCH_PATH or not connection.address.model:
+        if refusal.status not in _NO_SUCH_PATH:
             raise
         return []  # some have no list; then the name must be right
     rows = found.get("data") if isinstance(found, dict) else None
-    return [row for row in rows or () if isinstance(row, dict) and isinstance(row.get("id"), str)]
+    return [
+        row
+        for row in (rows if isinstance(rows, list) else ())
+        if isinstance(row, dict) and isinstance(row.get("id"), str)
+    ]
 
 
 def _chosen(listed: list[Json], name: str, url: str) -> Json:
@@ -106,7 +112,7 @@ def _chosen(listed: list[Json], name: str, url: str) -> Json:
     if not name:
         raise UnknownName(f"{url} has several models; choose one: " + ", ".join(f"{url}#{one}" for one in names))
     for row in listed:
-        if name in (row["id"], *row.get("aliases", ())):
+        if name in (row["id"], *(row.get("aliases") or ())):
             return row
     raise UnknownName(f"{url} has no model {name!r}; choose from: {', '.join(names)}")
 
@@ -116,6 +122,11 @@ async def _optional(connection: Connection, path: str) -> Json:
         found = await connection.get(path)
     except ServerFailed:
         return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _settings(props: Json) -> Json:
+    found = props.get("default_generation_settings")
     return found if isinstance(found, dict) else {}
 
 
@@ -145,7 +156,7 @@ class _Probe:
             takes_ids=await self._takes_ids(),
             tells_ids=tells_ids,
             top_logprobs=top if steps else 0,
-            raw_logprobs=await self._is_raw(top, extras) if steps else None,
+            raw_logprobs=await self._is_raw({"prompt": _QUESTION, "logprobs": top, **extras}) if steps else None,
             prefix_cache=await self._caches(),
         )
 
@@ -155,8 +166,12 @@ class _Probe:
         for extras in (_WITH_IDS, {}):
             for top in _TRIED:
                 try:
-                    reply = await self._post({"prompt": _QUESTION, "logprobs": top, **extras})
-                    return top, extras, self._steps(reply)
+                    steps = self._steps(await self._post({"prompt": _QUESTION, "logprobs": top, **extras}))
+                    return (
+                        min([top, *(len(step.top) for step in steps)]),
+                        extras,
+                        steps,
+                    )  # some give fewer and say nothing
                 except Refused as fault:
                     refusal = fault
                     if fault.status in (401, 403, *_NO_SUCH_PATH):
@@ -168,14 +183,10 @@ class _Probe:
         return 0, {}, []
 
     def _steps(self, reply: Json) -> list[Step]:
-        choice = _first_choice(reply)
-        told = choice.get("logprobs") or {}
-        entries = told.get("content") or []
-        names = told.get("tokens") or []
-        self._tells_ids = any("id" in entry for entry in entries) or any(
-            str(name).startswith("token_id:") for name in names
-        )
-        return read_steps(choice, LearnedTokens())
+        choice = (reply.get("choices") or [None])[0]
+        steps = read_steps(choice, LearnedTokens())
+        self._tells_ids = tells_ids(choice)
+        return steps
 
     async def _takes_ids(self) -> bool:
         ids = list(range(11, 18))
@@ -183,14 +194,14 @@ class _Probe:
             reply = await self._post({"prompt": ids})
         except ServerFailed:
             return False
-        return len(reply.get("choices") or ()) == 1 and _usage(reply).get("prompt_tokens", len(ids)) == len(ids)
+        usage = read_chunk(reply, LearnedTokens(), wants_steps=False).usage
+        return len(reply["choices"]) == 1 and (usage is None or usage.prompt in (None, len(ids)))
 
-    async def _is_raw(self, top: int, extras: Mapping[str, Any]) -> bool:
+    async def _is_raw(self, body: Json, path: str = "completions") -> bool:
         """Whether log-probabilities are the same at another temperature."""
         told = []
         for temperature in (1.0, 0.5):
-            body = {"prompt": _QUESTION, "logprobs": top, "temperature": temperature, "seed": 0, **extras}
-            steps = self._steps(await self._post(body))
+            steps = self._steps(await self._post({**body, "temperature": temperature, "seed": 0}, path))
             if not steps:
                 return False
             told.append({one.token_id: one.logprob for one in steps[0].top} or {steps[0].token_id: steps[0].logprob})
@@ -200,24 +211,22 @@ class _Probe:
     async def _caches(self) -> bool | None:
         for _ in range(2):
             reply = await self._post({"prompt": _LONG})
-        details = _usage(reply).get("prompt_tokens_details") or {}
-        cached = details.get("cached_tokens")
-        return None if cached is None else cached > 0
+        usage = read_chunk(reply, LearnedTokens(), wants_steps=False).usage
+        return None if usage is None or usage.cached is None else usage.cached > 0
 
     async def _chat_facts(self, named: dict[str, Any]) -> ServerFacts:
         body = {"messages": [{"role": "user", "content": "What is the capital of France?"}]}
-        top, steps = 0, []
+        top, raw, asked = 0, None, {**body, "logprobs": True, "top_logprobs": 5}
         try:
-            reply = await self._post({**body, "logprobs": True, "top_logprobs": 5}, "chat/completions")
-            steps = self._steps(reply)
-            top = 5 if steps else 0
+            if self._steps(await self._post(asked, "chat/completions")):
+                top, raw = 5, await self._is_raw(asked, "chat/completions")
         except Refused as fault:
             if fault.status in (401, 403, *_NO_SUCH_PATH):
                 raise
             await self._post(body, "chat/completions")
         return ServerFacts(
             **{**named, "has_template": True}, endpoint="chat", takes_ids=False, tells_ids=False, top_logprobs=top,
-            raw_logprobs=None, prefix_cache=None,
+            raw_logprobs=raw, prefix_cache=None,
         )  # fmt: skip
 
     async def _post(self, body: Mapping[str, Any], path: str = "completions") -> Json:
@@ -225,15 +234,3 @@ class _Probe:
         if not isinstance(found, dict):
             raise ServerFailed(f"{self._connection.address.url} answers with {type(found).__name__}, not an object")
         return found
-
-
-def _first_choice(reply: Json) -> Json:
-    choices = reply.get("choices")
-    if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
-        raise Nonsense("sends a reply without choices")
-    return choices[0]
-
-
-def _usage(reply: Json) -> Json:
-    found = reply.get("usage")
-    return found if isinstance(found, dict) else {}

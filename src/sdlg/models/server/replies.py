@@ -1,6 +1,6 @@
-"""What servers reply, in one form. The shapes differ; each is told by what it looks like.
+"""What servers reply, in one form. The shapes differ; each is told by its looks, and anything else is nonsense.
 
-In: the choices of a reply's chunks. Out: one `Step` per decision of the model, with the alternatives it told.
+In: the chunks of a reply. Out: `Chunk`s with one `Step` per decision of the model, and the alternatives it told.
 
 - vLLM (`return_tokens_as_token_ids`): {"tokens": ["token_id:504"], "token_logprobs": [−0.9], "top_logprobs": [{…}]}
 - llama-server, and chat: {"content": [{"id": 504, "bytes": [84], "logprob": −0.9, "top_logprobs": [{…}]}]}
@@ -10,7 +10,6 @@ In: the choices of a reply's chunks. Out: one `Step` per decision of the model, 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,33 +29,115 @@ class Step:
     logprob: float
     top: tuple[Alternative, ...]
 
+    @property
+    def unseen(self) -> float:
+        """The probability of all tokens that the server did not tell."""
+        seen = {one.token_id: one.logprob for one in self.top} | {self.token_id: self.logprob}
+        return max(1.0 - math.fsum(map(math.exp, seen.values())), 0.0)
 
-def read_steps(choice: Mapping[str, Any], tokens: LearnedTokens) -> list[Step]:
+    def likely(self, floor: float) -> tuple[Alternative, ...]:
+        """The tokens it told that are likelier than this."""
+        return tuple(one for one in self.top if math.exp(one.logprob) > floor)
+
+    def hides_some(self, floor: float) -> bool:
+        """Whether a token likelier than the floor may not have been told. A drawn token is told in any case."""
+        others = [one for one in self.top if one.token_id != self.token_id] or self.top
+        return bool(others) and min(math.exp(others[-1].logprob), self.unseen) > floor
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Tokens as the server counted them; None: it did not say."""
+
+    prompt: int | None = None
+    completion: int | None = None
+    cached: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """A part of a reply, or all of it."""
+
+    text: str
+    steps: tuple[Step, ...]
+    finish: str | None
+    usage: Usage | None
+    has_ids_alone: int  # tokens that are told by their id beside the log-probabilities
+
+
+def read_chunk(chunk: Any, tokens: LearnedTokens, *, wants_steps: bool = True) -> Chunk:
+    """The first choice of a chunk."""
+    told = _object(chunk, "a chunk")
+    choices = told.get("choices")
+    if not isinstance(choices, list):
+        raise Nonsense("sends a reply without choices")
+    usage = _usage(told.get("usage"))
+    if not choices:
+        return Chunk("", (), None, usage, 0)
+    choice = _object(choices[0], "a choice")
+    message = choice.get("message")
+    text = choice.get("text") if message is None else _object(message, "a message").get("content")
+    finish, ids = choice.get("finish_reason"), choice.get("token_ids")
+    if not isinstance(text, str | None) or not isinstance(finish, str | None) or not isinstance(ids, list | None):
+        raise Nonsense("sends a choice that cannot be read")
+    steps = tuple(read_steps(choice, tokens)) if wants_steps else ()
+    return Chunk(text or "", steps, finish, usage, len(ids or ()))
+
+
+def read_steps(choice: Any, tokens: LearnedTokens) -> list[Step]:
     """The decisions in one choice of a chunk."""
-    told = choice.get("logprobs")
+    told = _object(choice, "a choice").get("logprobs")
+    if told is None:
+        return []
+    told = _object(told, "log-probabilities")
     try:
-        if told is None:
-            return []
         if told.get("content") is not None:
             return [_content_step(entry, tokens) for entry in told["content"]]
         return _legacy_steps(told, tokens)
-    except (AttributeError, KeyError, TypeError, ValueError) as fault:
+    except (AttributeError, KeyError, TypeError, ValueError, OverflowError) as fault:
         raise Nonsense(f"sends log-probabilities that cannot be read ({type(fault).__name__}: {fault})") from fault
 
 
-def _content_step(entry: Mapping[str, Any], tokens: LearnedTokens) -> Step:
+def tells_ids(choice: Any) -> bool:
+    """Whether the tokens of a choice are told by their ids."""
+    told = _object(choice, "a choice").get("logprobs") or {}
+    entries, names = told.get("content") or (), told.get("tokens") or ()
+    return any("id" in entry for entry in entries) or any(str(name).startswith(_ID) for name in names)
+
+
+def _object(value: Any, what: str) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise Nonsense(f"sends {what} that is no object")
+    return value
+
+
+def _usage(told: Any) -> Usage | None:
+    if not isinstance(told, dict):
+        return None
+    details = told.get("prompt_tokens_details")
+    cached = details.get("cached_tokens") if isinstance(details, dict) else None
+    return Usage(_count(told.get("prompt_tokens")), _count(told.get("completion_tokens")), _count(cached))
+
+
+def _count(value: Any) -> int | None:
+    return value if type(value) is int and value >= 0 else None
+
+
+def _content_step(entry: Any, tokens: LearnedTokens) -> Step:
     top = [_content_token(one, tokens) for one in entry.get("top_logprobs") or ()]
     chosen = _content_token(entry, tokens)
     return Step(chosen.token_id, chosen.logprob, _ordered(top))
 
 
-def _content_token(entry: Mapping[str, Any], tokens: LearnedTokens) -> Alternative:
-    told = entry.get("bytes")
+def _content_token(entry: Any, tokens: LearnedTokens) -> Alternative:
+    told, token_id = entry.get("bytes"), entry.get("id")
+    if not isinstance(told, list | None) or not (token_id is None or _count(token_id) is not None):
+        raise Nonsense(f"sends a token that is none: id {token_id!r}, bytes {told!r}")
     spelling = spelled(entry["token"]) if told is None else bytes(told)
-    return Alternative(tokens.learn(spelling, entry.get("id")), _logprob(entry["logprob"]))
+    return Alternative(tokens.learn(spelling, token_id), _logprob(entry["logprob"]))
 
 
-def _legacy_steps(told: Mapping[str, Any], tokens: LearnedTokens) -> list[Step]:
+def _legacy_steps(told: dict[str, Any], tokens: LearnedTokens) -> list[Step]:
     names, logprobs = told["tokens"], told["token_logprobs"]
     tops = told.get("top_logprobs") or [{}] * len(names)
     if not len(names) == len(logprobs) == len(tops):
@@ -76,7 +157,7 @@ def _named(name: str, tokens: LearnedTokens) -> int:
 
 
 def _logprob(value: Any) -> float:
-    if not isinstance(value, (int, float)) or math.isnan(value) or value > 1e-3:
+    if type(value) not in (int, float) or math.isnan(value) or value > 1e-3:
         raise Nonsense(f"sends {value!r} for a log-probability")
     return min(max(float(value), _LOWEST), 0.0)
 

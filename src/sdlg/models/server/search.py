@@ -31,6 +31,7 @@ class ServedGrowth:
     def __init__(self, next_steps: NextSteps) -> None:
         self._next_steps = next_steps
         self._paths: list[tuple[int, ...]] = []
+        self.steps: dict[tuple[int, ...], Step] = {}  # after each path
 
     def begin(self, prefixes: Many[tuple[int, ...]]) -> list[Start]:
         """The starts of a search."""
@@ -44,7 +45,9 @@ class ServedGrowth:
     def _run(self, paths: list[tuple[int, ...]]) -> tuple[list[int], Tensor]:
         first = len(self._paths)
         self._paths += paths
-        return list(range(first, len(self._paths))), _rows(self._next_steps(paths))
+        steps = self._next_steps(paths)
+        self.steps.update(zip(paths, steps, strict=True))
+        return list(range(first, len(self._paths))), _rows(steps)
 
     def close(self) -> None:
         """There is nothing to leave."""
@@ -72,8 +75,8 @@ def search_served(
     *,
     told: int,
     min_probability: float | None,
-) -> list[Continuation]:
-    """As many of the best hypotheses of each prefix as it is given times."""
+) -> tuple[list[Continuation], list[Step]]:
+    """As many of the best hypotheses of each prefix as it is given times; and the steps that they took."""
     counts = {prefix: list(prefixes).count(prefix) for prefix in prefixes}
     diverse = decoding.strategy == "diverse_beam"
     needed = max(counts.values()) + 2 if diverse else 2 * max(decoding.beams, *counts.values())
@@ -88,5 +91,12 @@ def search_served(
         min_probability=min_probability, normalise=lambda rows: rows,
     )  # fmt: skip
     left = {prefix: iter(results) for prefix, results in zip(counts, found, strict=True)}
-    best = [next(left[prefix], None) for prefix in prefixes]
-    return [replace(one.continuation, entropies=()) for one in best if one is not None]
+    best = [(prefix, result.continuation) for prefix in prefixes if (result := next(left[prefix], None)) is not None]
+    taken = [
+        [growth.steps[*prefix, *one.token_ids[:at]] for at in range(len(one.alternatives))] for prefix, one in best
+    ]
+    whole = [
+        replace(one, entropies=(), unseen=tuple(step.unseen for step in steps))
+        for (_, one), steps in zip(best, taken, strict=True)
+    ]
+    return whole, [step for steps in taken for step in steps]

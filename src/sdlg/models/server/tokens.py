@@ -27,6 +27,11 @@ class LearnedTokens:
         self._bytes[known] = b"" if CONTROL.fullmatch(spelled.decode("utf-8", "replace")) else spelled
         return known
 
+    def learn_text(self, text: str) -> int:
+        """A whole text as one token, whatever it looks like."""
+        self._bytes[own_id(text.encode())] = text.encode()
+        return own_id(text.encode())
+
     def text(self, token_ids: Many[int]) -> str:
         """The text of these tokens; control tokens are none."""
         return b"".join(self._bytes.get(i, b"") for i in token_ids).decode("utf-8", "replace")

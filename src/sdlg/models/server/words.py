@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence as Many
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
-from ...errors import NotSupported
+from ...errors import NotSupported, ServerFailed
 from ...records import Prompt, Question, StopRule
 from ..prompts import PLAIN_STOPS, chat_messages, chosen_style, plain_text
 from ..tokenizing import TURN_ENDS, TextSide
@@ -31,6 +31,7 @@ class Words(Protocol):
     """Prompts and texts of one served model."""
 
     tokens: LearnedTokens
+    is_learned: bool  # tokens are known by their spellings in replies
 
     def prompt(self, question: Question, style: str, stop: StopRule) -> Prompt:
         """A question in the form that the model reads."""
@@ -45,6 +46,8 @@ class Words(Protocol):
 class TokenizerWords:
     """A tokenizer of our own: ids go to the server, ids come back."""
 
+    is_learned = False
+
     def __init__(self, side: TextSide) -> None:
         self._side, self.tokens = side, LearnedTokens()
         self.prompt, self.text, self.is_special = side.prompt, side.text, side.is_special
@@ -52,6 +55,8 @@ class TokenizerWords:
 
 class _Learned:
     """Texts are known from the spellings in the replies."""
+
+    is_learned = True
 
     def __init__(self) -> None:
         self.tokens = LearnedTokens()
@@ -61,15 +66,11 @@ class _Learned:
 class LlamaWords(_Learned):
     """llama-server renders and tokenises; every reply spells its tokens in bytes."""
 
-    def __init__(self, connection: Connection, name: str, *, has_template: bool) -> None:
+    def __init__(self, connection: Connection, name: str, *, has_template: bool, ending: str | None = None) -> None:
         super().__init__()
         self._connection, self._name, self._has_template = connection, name, has_template
-        self._end_ids = frozenset(self._ids_of_turn_ends())
-
-    def _ids_of_turn_ends(self) -> list[int]:
-        """Every way to end a turn that is one token here."""
-        found = [self._tokenised(text, special=False) for text in TURN_ENDS]
-        return [ids[0] for ids in found if len(ids) == 1]
+        endings = [self._tokenised(text, special=False) for text in (*TURN_ENDS, *([ending] if ending else []))]
+        self._end_ids = frozenset(ids[0] for ids in endings if len(ids) == 1)
 
     def prompt(self, question: Question, style: str, stop: StopRule) -> Prompt:
         """As text, then as ids."""
@@ -78,16 +79,23 @@ class LlamaWords(_Learned):
             text = plain_text(question) if style == "plain" else question.text
             own = StopRule(self._end_ids, PLAIN_STOPS if style == "plain" else ())
             return Prompt(tuple(self._tokenised(text, special=True)), own | stop, style)
-        rendered: Json = self._connection.run(
-            self._connection.post("/apply-template", {"messages": chat_messages(question)})
-        )
-        ids = self._tokenised(rendered["prompt"], special=True)
+        rendered = self._asked("/apply-template", {"messages": chat_messages(question)}, "prompt", str)
+        ids = self._tokenised(rendered, special=True)
         return Prompt(tuple(ids), StopRule(self._end_ids) | stop, "chat")
 
     def _tokenised(self, text: str, *, special: bool) -> list[int]:
         body = {"content": text, "add_special": special, "parse_special": True}
-        found: Json = self._connection.run(self._connection.post("/tokenize", body))
-        return [int(token) for token in found["tokens"]]
+        found: list[Any] = self._asked("/tokenize", body, "tokens", list)
+        if not all(type(token) is int for token in found):
+            raise ServerFailed(f"{self._name} sends tokens that are no ids: {str(found)[:80]}")
+        return found
+
+    def _asked(self, path: str, body: Json, field: str, kind: type) -> Any:
+        reply = self._connection.run(self._connection.post(path, body))
+        found = reply.get(field) if isinstance(reply, dict) else None
+        if not isinstance(found, kind):
+            raise ServerFailed(f"{self._name} sends no {field} for {path}")
+        return found
 
 
 class TextWords(_Learned):
@@ -114,3 +122,11 @@ class TextWords(_Learned):
             text = plain_text(question) if style == "plain" else question.text
         strings = PLAIN_STOPS if style == "plain" else ()
         return TextPrompt((), StopRule(self._end_ids, strings) | stop, style, text=text)
+
+
+class WholeTexts(_Learned):
+    """Where no log-probabilities are told, an answer is one token: its text. Prompts are those of others."""
+
+    def __init__(self, words: Words) -> None:
+        super().__init__()
+        self.prompt = words.prompt

@@ -1,0 +1,134 @@
+"""One prefix that a server continues, and the reader of its reply: tokens in, a `Continuation` out.
+
+Where the answer ends is decided here, token by token as they come, by the rules that hold for a local model.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ...records import StopReason, StopRule
+from ..base import Continuation, Watcher, finished
+from ..stopping import Stop, cut_at_ending, find_stop
+from .connection import Nonsense
+from .facts import ServerFacts
+from .replies import Chunk, Step, Usage, read_chunk
+from .words import Words
+
+
+@dataclass(slots=True)
+class Path:
+    """One prefix that is to be continued."""
+
+    index: int
+    prefix: tuple[int, ...]
+    room: int  # tokens that it may grow
+    seed: int
+    told: int = 0  # tokens that were shown to the watcher; a request that is begun again does not show them twice
+
+
+class PathReply:
+    """Reads one reply, until the answer ends. `floor` is that of alternatives; None: none are wanted."""
+
+    def __init__(
+        self, path: Path, rule: StopRule, facts: ServerFacts, words: Words, floor: float | None, watch: Watcher | None
+    ) -> None:
+        self.path, self.floor = path, floor
+        self.steps: list[Step] = []
+        self.usage = Usage()
+        self._rule, self._facts, self._words, self._watch = rule, facts, words, watch
+        self._wants_steps = facts.usable_logprobs > 0
+        self._stop: Stop | None = None
+        self._finish: str | None = None
+        self._text = ""
+
+    def take(self, chunk: Any) -> bool:
+        """Tokens as they come; enough when the answer has ended."""
+        told = read_chunk(chunk, self._words.tokens, wants_steps=self._wants_steps)
+        self._text += told.text
+        self._finish = told.finish or self._finish
+        self.usage = told.usage or self.usage
+        self._check(told)
+        for step in told.steps:
+            self.steps.append(step)
+            self._stop = find_stop(self._rule, self._ids, self._words.text)
+            if self._stop is not None:
+                return True
+            self._show(step.token_id)
+        return False
+
+    def _check(self, told: Chunk) -> None:
+        if not self._wants_steps:
+            return
+        if told.has_ids_alone and told.has_ids_alone != len(told.steps):
+            raise Nonsense(f"sends {len(told.steps)} log-probabilities for {told.has_ids_alone} tokens")
+        if self.floor is not None and any(not step.top for step in told.steps):
+            raise Nonsense("sends no alternatives, though it can")
+
+    def _show(self, token: int) -> None:
+        if self._watch is not None and len(self.steps) > self.path.told:
+            self.path.told = len(self.steps)
+            self._watch(self.path.index, token)
+
+    @property
+    def _ids(self) -> tuple[int, ...]:
+        return (*self.path.prefix, *(step.token_id for step in self.steps))
+
+    def end(self) -> None:
+        """A reply without an ending is torn; tokens that do not spell the text are no use."""
+        if self._stop is None and self._finish is None:
+            raise Nonsense("broke off in the middle of an answer")
+        if not self._wants_steps:
+            return
+        if self._facts.exact and not self.steps:
+            raise Nonsense("sends no tokens with log-probabilities")
+        if self._words.is_learned:
+            self._check_spelling()
+        if self._facts.exact and self._ended_by_itself and not self._ends_with_a_control_token:
+            raise Nonsense("ends an answer without the log-probabilities of its ending")
+
+    def _check_spelling(self) -> None:
+        """Of servers whose replies are all that is known of their tokens."""
+        spelled, text = self._words.text([step.token_id for step in self.steps]).strip(), self._text.strip()
+        if "\ufffd" in spelled or spelled.startswith(text) or (self._stop and text.startswith(spelled)):
+            return
+        raise Nonsense(f"sends log-probabilities of tokens that spell {spelled[:40]!r} for the text {text[:40]!r}")
+
+    @property
+    def _ended_by_itself(self) -> bool:
+        return self._stop is None and self._finish != "length"
+
+    @property
+    def _ends_with_a_control_token(self) -> bool:
+        return bool(self.steps) and self._words.is_special(self.steps[-1].token_id)
+
+    @property
+    def continuation(self) -> Continuation:
+        """What was decoded, cut at its stop."""
+        if not self._wants_steps:
+            return self._text_alone()
+        ids = tuple(step.token_id for step in self.steps)
+        logprobs = tuple(step.logprob for step in self.steps)
+        floor = self.floor
+        told = () if floor is None else tuple(step.likely(floor) for step in self.steps)
+        unseen = () if floor is None else tuple(step.unseen for step in self.steps)
+        stop, size = self._stop, len(self._ids)
+        if self._ended_by_itself and self._ends_with_a_control_token:
+            stop = Stop("eos", size - 1, size)  # an ending that we did not know
+        elif self._ended_by_itself:  # it does not say with what
+            return Continuation(ids, logprobs, "eos", None, self.decisions, 0, told, unseen=unseen)
+        return finished(self.path.prefix, ids, logprobs, stop, told, unseen=unseen)
+
+    def _text_alone(self) -> Continuation:
+        """Without log-probabilities an answer is one token of which nothing is known but its text."""
+        text = cut_at_ending(self._rule, self._text)
+        reason: StopReason = "length" if self._finish == "length" else "eos"
+        if text != self._text:
+            reason = "stop_string"
+        return Continuation((self._words.tokens.learn_text(text),), (), reason, None, self.decisions)
+
+    @property
+    def decisions(self) -> int:
+        """How many tokens were decoded, the ending included."""
+        return len(self.steps) or self.usage.completion or 0
