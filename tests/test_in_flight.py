@@ -280,3 +280,13 @@ def test_a_deadline_stops_a_local_model_between_tokens(tiny_folders):
         pipeline.ask("What is w1 ?", timeout=0.001, watch=seen.append)
     assert len(seen) < 50
     assert pipeline.ask("What is w1 ?").samples  # and is as good as before
+
+
+def test_every_change_that_was_ranked_is_told():
+    result = scripted_pipeline(samples=3).ask("Where?")
+    ranks = [candidate.rank for candidate in result.candidates]
+    assert ranks == list(range(1, len(ranks) + 1))
+    assert len(ranks) > len(result.samples) - 1
+    assert [sample.substitution for sample in result.samples[1:]] == list(result.candidates[:2])
+    shown = result.to_dict()["candidates"]
+    assert [row["rank"] for row in shown] == ranks  # few enough to be shown all

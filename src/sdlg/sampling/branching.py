@@ -54,9 +54,8 @@ def sample_sdlg(request: Request) -> Sampled:
     seconds = {"scores": ranked - begun, "branches": time.perf_counter() - ranked}
     cost = answered.cost + branch_cost + Cost(nli_gradients=nli.gradients_run - gradients, seconds=seconds)
     notes = _notes(answer, len(found.sequences), len(scored.substitutions), options)
-    return Sampled(
-        tuple(found.sequences), tuple(found.substitutions), scored.words, cost, (*notes, *answered.notes, *told)
-    )
+    every = (*notes, *answered.notes, *told)
+    return Sampled(tuple(found.sequences), tuple(found.substitutions), scored.words, cost, every, scored.substitutions)
 
 
 def check_sdlg(model: LanguageModel, options: Options) -> None:

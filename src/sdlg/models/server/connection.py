@@ -11,6 +11,7 @@ import json
 import threading
 import weakref
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Mapping
+from concurrent.futures import Future
 from contextlib import aclosing, asynccontextmanager
 from typing import Any, Protocol, TypeVar
 
@@ -80,7 +81,8 @@ class Connection:
         thread = threading.Thread(target=self._loop.run_forever, name="sdlg-connection", daemon=True)
         thread.start()
         self.take_at_once(_AT_ONCE)
-        self.close = weakref.finalize(self, _close, self._loop, thread, self._client)
+        self._waited_for: set[Future[Any]] = set()
+        self.close = weakref.finalize(self, _close, self._loop, thread, self._client, self._waited_for)
 
     def take_at_once(self, requests: int) -> None:
         """How many requests the server works on at once. More wait here, where waiting is not mistaken for silence."""
@@ -93,6 +95,8 @@ class Connection:
         except RuntimeError:  # the loop is no more
             work.close()
             raise ServerFailed(f"the connection to {self.address.url} was closed") from None
+        self._waited_for.add(running)
+        running.add_done_callback(self._waited_for.discard)
         return wait_for(running)
 
     async def get(self, path: str) -> Any:
@@ -191,15 +195,17 @@ class Connection:
             raise _Passing(f"{where} broke off: {fault or type(fault).__name__}") from fault
 
 
-def _close(loop: asyncio.AbstractEventLoop, thread: threading.Thread, client: httpx2.AsyncClient) -> None:
+def _close(
+    loop: asyncio.AbstractEventLoop, thread: threading.Thread, client: httpx2.AsyncClient, waited_for: set[Future[Any]]
+) -> None:
     """Take back what is under way, close the sockets, end the thread."""
 
     async def last() -> None:
-        await asyncio.sleep(0)  # whoever was just begun begins
-        tasks = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        for future in list(waited_for):
+            future.cancel()  # its task, which cancels what it has begun itself, in good order
+        await asyncio.sleep(0)
+        if tasks := asyncio.all_tasks() - {asyncio.current_task()}:
+            await asyncio.wait(tasks, timeout=4.0)
         await client.aclose()
         loop.stop()
 
@@ -210,6 +216,8 @@ def _close(loop: asyncio.AbstractEventLoop, thread: threading.Thread, client: ht
         thread.join(5.0)
         if not loop.is_running():
             loop.close()
+    for future in list(waited_for):  # asked for too late to be begun
+        future.cancel()
 
 
 def _wait(state: RetryCallState) -> float:
