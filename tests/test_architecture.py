@@ -23,7 +23,9 @@ COLUMNS = [
     {"pipeline", "batch"},
     {"datasets", "correctness"},
     {"evaluation"},
+    {"page"},
     {"views"},
+    {"serving"},
     {"cli"},
 ]
 LOADERS = {
@@ -52,6 +54,11 @@ ROOMS = {
     "pyarrow": {"evaluation/export"},
     "datasets": {"datasets/__init__"},
     "ray": {"evaluation/ray_engine"},
+    "fastapi": {"serving/app", "serving/documents", "serving/listening"},
+    "starlette": {f"serving/{name}" for name in ("app", "guards", "metrics", "pages", "streaming", "wire")},
+    "pydantic": {"serving/schemas"},
+    "prometheus_client": {"serving/metrics"},
+    "uvicorn": {"serving/listening"},
 }  # fmt: skip
 LATE = {"results": {"views"}}  # a result shows itself in a notebook: imported when it does
 

@@ -1,9 +1,11 @@
-"""What people see in a terminal."""
+"""What people see in a terminal and in a notebook. The page has tests of its own, in a browser."""
 
 from __future__ import annotations
 
 import io
+import re
 from dataclasses import replace
+from html import unescape
 
 import pytest
 from rich.cells import cell_len
@@ -13,11 +15,13 @@ from fakes import CAPITAL, fake_pipeline
 from sdlg.pipeline import Progress
 from sdlg.results import Result
 from sdlg.views.notebook import notebook_view
+from sdlg.views.page import result_page
 from sdlg.views.progress import ProgressLine
 from sdlg.views.reading import reading, word_shades
 from sdlg.views.terminal import print_result, terminal_view, visible
 
 ESCAPE = "\x1b"
+LONG = {"": {"word " * 2000 + "a": 0.6, "word " * 2000 + "b": 0.4}}
 
 
 def asked(script=CAPITAL, **options) -> Result:
@@ -161,7 +165,38 @@ def test_notes_are_shown():
 
 
 def test_the_notebook_shows_notes_too():
-    assert "the answer was cut at 2 tokens" in notebook_view(asked(max_tokens=2))
+    assert "the answer was cut at 2 tokens" in in_frame(asked(max_tokens=2))
+
+
+# -- the notebook -----------------------------------------------------------------------------------------------
+
+
+def in_frame(result: Result) -> str:
+    """The document of the notebook's frame."""
+    return unescape(re.search(r'srcdoc="([^"]*)"', notebook_view(result)).group(1))
+
+
+def test_the_notebook_shows_the_page_in_a_frame():
+    result = asked()
+    document = in_frame(result)
+    assert document == result_page(result)
+    for part in ("It is Paris", "It is Lyon", f"semantic entropy {result.semantic_entropy:.2f} nats", reading(result)):
+        assert part in document
+
+
+def test_nothing_of_the_model_leaves_the_frame():
+    evil = "\"></iframe><script>alert('&')</script>"
+    view = notebook_view(asked({"": {evil: 0.7, f"{evil}<b>": 0.3}}))
+    assert view.count("<script") == 1  # ours, which fits the frame's height
+    assert view.count("<iframe") == view.count("</iframe") == 1
+    assert 'sandbox="allow-scripts"' in view  # and not allow-same-origin: it cannot reach the notebook
+    assert "alert('" not in view
+
+
+def test_the_frame_is_higher_for_longer_answers():
+    heights = [int(re.search(r"height:(\d+)px", notebook_view(asked(script))).group(1)) for script in (CAPITAL, LONG)]
+    assert heights == sorted(heights)
+    assert heights[1] <= 2400
 
 
 # -- the reading ------------------------------------------------------------------------------------------------

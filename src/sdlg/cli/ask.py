@@ -10,7 +10,7 @@ from io import TextIOWrapper
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..errors import BadOption, BadQuestion, Cancelled, SdlgError, ServerFailed
+from ..errors import BadOption, BadQuestion, Cancelled, RunError, SdlgError, ServerFailed
 from ..in_flight import run_in_flight
 from ..options import options_from
 from .files import names_in, open_output, quiet_transformers, read_text, write_line
@@ -19,11 +19,13 @@ from .flags import add_models, add_options, named_options
 if TYPE_CHECKING:
     from ..batch import Asked
     from ..pipeline import Pipeline
+    from ..results import Result
 
 EXAMPLES = """examples:
   sdlg ask "Who wrote Hamlet?"
   sdlg ask "Who is she?" --context @story.txt --samples 5
   sdlg ask "Who wrote Hamlet?" --json | jq .estimates.semantic_entropy.value
+  sdlg ask "Who wrote Hamlet?" --html hamlet.html        # the same as a page to look at, in one file
   sdlg ask --file questions.txt --out results.jsonl      # one JSON result per line; start again to resume
   cat questions.jsonl | sdlg ask > results.jsonl
   sdlg ask "Who wrote Hamlet?" --model http://127.0.0.1:8000/v1#my-model     # a model server: vLLM, llama-server, …
@@ -44,6 +46,7 @@ def add_ask(commands: Any) -> None:
     ask.add_argument("--out", metavar="FILE", help="write JSON lines here; started again, it goes on where it stopped")
     ask.add_argument("--context", metavar="TEXT|@FILE", help="a text to read before the question")
     ask.add_argument("--json", action="store_true", help="print the result as one line of JSON")
+    ask.add_argument("--html", metavar="FILE", help="also write the result as a page in one file, to look at offline")
     ask.add_argument("--no-color", action="store_true", help="no colours (also: NO_COLOR, or a pipe)")
     ask.add_argument("--debug", action="store_true", help="show tracebacks")
     models = add_models(ask)
@@ -65,9 +68,25 @@ def _ask(parsed: argparse.Namespace) -> int:
         raise BadQuestion('the question is empty; type one, for example: sdlg ask "Who wrote Hamlet?"')
     if parsed.question is not None and parsed.file:
         raise BadOption("give a question or --file, not both")
+    if parsed.html is not None:
+        _check_page(parsed)
     if parsed.question is not None and not parsed.out:
         return _ask_one(parsed, changes, context)
     return _ask_many(parsed, changes, context)
+
+
+def _check_page(parsed: argparse.Namespace) -> None:
+    """A page that could not be written is told before anything is loaded."""
+    if parsed.question is None or parsed.file or parsed.out:
+        raise BadOption("--html shows one question: type it, and leave out --file and --out")
+    path = Path(parsed.html)
+    try:
+        new = not path.exists()
+        path.open("a").close()
+        if new:
+            path.unlink()
+    except OSError as error:
+        raise BadOption(f"cannot write {path}: {error}") from error
 
 
 def _context(value: str | None) -> str | None:
@@ -103,7 +122,18 @@ def _ask_one(parsed: argparse.Namespace, changes: dict[str, object], context: st
         if isinstance(sys.stdout, TextIOWrapper):
             sys.stdout.reconfigure(errors="replace")  # a terminal that cannot show a character shows "?"
         print_result(Console(no_color=parsed.no_color or None, highlight=False), result)
+    if parsed.html is not None:
+        _write_page(Path(parsed.html), result)
     return 0
+
+
+def _write_page(path: Path, result: Result) -> None:
+    from ..views.page import result_page
+
+    try:
+        path.write_text(result_page(result), encoding="utf-8", newline="\n")
+    except OSError as error:
+        raise RunError(f"cannot write {path}: {error}") from error
 
 
 def _ask_many(parsed: argparse.Namespace, changes: dict[str, object], context: str | None) -> int:

@@ -1,1 +1,1 @@
-"""Results for people to look at: in a terminal, in a notebook."""
+"""Results for people to look at: in a terminal, in a notebook, as a page."""

@@ -1,0 +1,38 @@
+"""Pictures of a self-contained result page, for the documentation: light, dark, and on a phone.
+
+sdlg ask "When did the Titanic sink?" --html titanic.html
+.venv/bin/python bench/screenshots.py titanic.html docs/screenshots
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+SIZES: dict[str, dict[str, Any]] = {
+    "light": {"color_scheme": "light", "viewport": {"width": 1280, "height": 1080}},
+    "dark": {"color_scheme": "dark", "viewport": {"width": 1280, "height": 1080}},
+    "phone": {"color_scheme": "light", "viewport": {"width": 390, "height": 1080}},
+}
+BEGINS_AT = {"dark": ".tree"}  # the others show the top
+FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
+
+
+def main(page_file: str, folder: str) -> None:
+    from playwright.sync_api import sync_playwright
+
+    Path(folder).mkdir(parents=True, exist_ok=True)
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=["--headless", *FLAGS])
+        for name, size in SIZES.items():
+            page = browser.new_page(**size)
+            page.goto(Path(page_file).resolve().as_uri())
+            if name in BEGINS_AT:
+                page.locator(BEGINS_AT[name]).evaluate("element => element.parentElement.scrollIntoView()")
+            page.screenshot(path=f"{folder}/page-{name}.png")
+        browser.close()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
