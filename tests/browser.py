@@ -44,9 +44,9 @@ TYPES = {".html": "text/html; charset=utf-8", ".css": "text/css", ".js": "text/j
 # -- the browser ------------------------------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def chromium() -> Iterator[Any]:
-    """One browser for all tests."""
+    """One browser for all tests of a file: while it runs, Playwright's event loop runs in this thread."""
     playwright = pytest.importorskip("playwright.sync_api", reason="pip install playwright")
     if not CHROMIUM.exists():
         pytest.skip(f"there is no browser at {CHROMIUM}")

@@ -7,13 +7,14 @@ share a pipeline; `ask_async` is `ask` in one of them.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from collections.abc import Sequence as Many
 from concurrent.futures import ThreadPoolExecutor
 from copy import copy
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache, partial
+from functools import cache, cached_property, lru_cache, partial
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 from .alignment import token_texts
@@ -21,6 +22,7 @@ from .answers import evidence_of
 from .clustering import cluster_answers
 from .errors import BadQuestion
 from .estimators import cluster_probabilities, estimate_all, samples_of
+from .estimators.base import Measure
 from .estimators.semantic import coverage, normalised_weights
 from .evidence import Sources
 from .in_flight import in_thread, run_in_flight
@@ -77,7 +79,7 @@ class Pipeline:
         tokenizer: str | None = None,
         patience: float | None = None,
         measures: Many[str] = (),
-        similarity_model: str | SimilarityModel = MINILM,
+        similarity_model: str | SimilarityModel | None = MINILM,
         other_models: Many[ModelSource] = (),
         calibration: Calibration = None,
         watch: Watch = _ignore,
@@ -86,20 +88,19 @@ class Pipeline:
         self.method, self.preset = method.replace("-", "_"), preset
         self.options = options_from(preset, options)  # wrong options are told before models are loaded
         self._sampler = pick("method", SAMPLERS, self.method)
-        self._risk = calibration if isinstance(calibration, Risk | None) else Risk.load(calibration)
-        asked_for = [*measures, *([self._risk.origin.measure_name] if self._risk else [])]
-        self._measures = chosen_measures(asked_for) if asked_for else {}
+        self.risk = calibration if isinstance(calibration, Risk | None) else Risk.load(calibration)
+        asked_for = [*measures, *([self.risk.origin.measure_name] if self.risk else [])]
+        self.measures = chosen_measures(asked_for) if asked_for else {}
         self._watch = watch
         watch(Progress("load", f"language model {checked_name(model) if isinstance(model, str) else ''}"))
         self.model = load_model(model, device=device, dtype=dtype, tokenizer=tokenizer, patience=patience)
         watch(Progress("load", f"NLI model {nli if isinstance(nli, str) else ''}"))
         self.nli = load_nli(nli, device=device)
-        self._sources = Sources(
+        self._similarity = _Once(lambda: similarity_model and load_similarity(similarity_model, device=device))
+        self.sources = Sources(
             self.model,
             self.nli,
-            load_similarity(similarity_model, device=device)
-            if needed_fields(self._measures.values()) & SIMILARITY_FIELDS
-            else None,
+            self._similarity_for(self.measures),
             tuple(load_model(other, device=device, dtype=dtype) for other in other_models),
             self.options.prompt,
             self.options.clustering,
@@ -107,28 +108,43 @@ class Pipeline:
         self._warnings = self._checked_calibration()
         self._embedding_map = self._fit_map() if self.options.scoring.embeddings == "mapped" else None
 
-    def changed(self, *, method: str | None = None, preset: str | None = None, **options: object) -> Pipeline:
-        """A pipeline with the same models and other options, made in no time."""
+    def changed(
+        self, *, method: str | None = None, preset: str | None = None, measures: Many[str] = (), **options: object
+    ) -> Pipeline:
+        """A pipeline with the same models, other options and further measures, made in no time."""
         other = copy(self)
         other.__dict__.pop("_threads", None)
         other.method = (method or self.method).replace("-", "_")
         other.preset = preset or self.preset
         other._sampler = pick("method", SAMPLERS, other.method)
         other.options = options_from(preset, options) if preset else self.options.updated(**options)
-        other._sources = replace(self._sources, prompt=other.options.prompt, clustering=other.options.clustering)
+        other.measures = {**self.measures, **(chosen_measures(measures) if measures else {})}
+        other.sources = replace(
+            self.sources,
+            prompt=other.options.prompt,
+            clustering=other.options.clustering,
+            similarity=self._similarity_for(other.measures),
+        )
         other._warnings = other._checked_calibration()
         mapped = other.options.scoring.embeddings == "mapped"
         other._embedding_map = (self._embedding_map or other._fit_map()) if mapped else None
         return other
 
+    def sources_for(self, measures: Mapping[str, Measure]) -> Sources:
+        """All models that these measures may ask."""
+        return replace(self.sources, similarity=self._similarity_for(measures))
+
+    def _similarity_for(self, measures: Mapping[str, Measure]) -> SimilarityModel | None:
+        return self._similarity() if needed_fields(measures.values()) & SIMILARITY_FIELDS else None
+
     def _checked_calibration(self) -> tuple[str, ...]:
         """What differs from what the calibration was made with; an error where it says nothing of these answers."""
-        if self._risk is None:
+        if self.risk is None:
             return ()
-        return tuple(self._risk.check_setup(self.model.name, self.nli.name, self.method, self.options))
+        return tuple(self.risk.check_setup(self.model.name, self.nli.name, self.method, self.options))
 
     def _format_warning(self, question: Question) -> list[str]:
-        return self._risk.differing_format(question) if self._risk else []
+        return self.risk.differing_format(question) if self.risk else []
 
     def _fit_map(self) -> Any:
         from .scoring.mapping import fit_embedding_map
@@ -199,7 +215,7 @@ class Pipeline:
         shares = cluster_probabilities(drawn, self.options.estimation)
         members = [tuple(n for n, c in enumerate(clusters) if c == number) for number in range(len(shares))]
         estimates: dict[str, Estimate] = estimate_all(drawn, self.options.estimation)
-        measured = measure(drawn, question, self._measures, self._sources)
+        measured = measure(drawn, question, self.measures, self.sources)
         estimates |= {name: found for name, found in measured.measures.items() if isinstance(found, Estimate)}
         reasons = [f"{name}: {found}" for name, found in measured.measures.items() if isinstance(found, str)]
         result = Result(
@@ -214,7 +230,7 @@ class Pipeline:
             clusters=tuple(Cluster(number, share, members[number]) for number, share in enumerate(shares)),
             estimates=estimates,
             coverage=None if drawn.logprobs is None else coverage(drawn),
-            evidence=evidence_of(measured.samples) if self._measures else {},
+            evidence=evidence_of(measured.samples) if self.measures else {},
             cost=cost + measured.cost + Cost(seconds={"estimates": time.perf_counter() - started - _spent(measured)}),
             notes=(
                 *sampled.notes, *reasons, *able.shortcomings, *self._warnings, *self._format_warning(question)
@@ -222,7 +238,18 @@ class Pipeline:
             approximate=able.approximate,
             candidates=sampled.candidates,
         )  # fmt: skip
-        return result if self._risk is None else replace(result, risk=self._risk.of(result))
+        return result if self.risk is None else replace(result, risk=self.risk.of(result))
+
+
+class _Once:
+    """Something that is made when it is first asked for, by whichever thread that is."""
+
+    def __init__(self, make: Callable[[], Any]) -> None:
+        self._make, self._turn = cache(make), Lock()
+
+    def __call__(self) -> Any:
+        with self._turn:
+            return self._make()
 
 
 def _spent(measured: Measured) -> float:

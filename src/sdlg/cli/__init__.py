@@ -16,6 +16,7 @@ from .listing import add_list, add_schema
 from .models import add_models_command
 from .report import add_report
 from .score import add_score
+from .serve import add_serve
 
 
 def main(arguments: Many[str] | None = None) -> int:
@@ -62,6 +63,8 @@ def _parser() -> argparse.ArgumentParser:
     )  # fmt: skip
     parser.add_argument("--version", action="version", version=f"sdlg {__version__}")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
-    for add in (add_ask, add_score, add_eval, add_report, add_calibrate, add_models_command, add_list, add_schema):
+    for add in (
+        add_ask, add_score, add_eval, add_report, add_calibrate, add_serve, add_models_command, add_list, add_schema,
+    ):  # fmt: skip
         add(commands)
     return parser

@@ -378,8 +378,6 @@ function applySettings() {
     at(name).replaceChildren(...choices.map((choice) => make("option", { value: choice }, choice)));
   for (const [name, value] of Object.entries(settings.defaults)) if (at(name)) at(name).value = value;
   for (const name of ["samples", "max_tokens"]) if (settings.limits[name]) at(name).max = settings.limits[name];
-  if (settings.limits.prompt_characters)
-    for (const name of ["question", "context"]) at(name).maxLength = settings.limits.prompt_characters;
   const about = [settings.model, `judged by ${settings.nli}`, ...(settings.calibrated ? ["calibrated"] : [])];
   if (settings.model) at("about").textContent = visible(about.join(" · "));
 }

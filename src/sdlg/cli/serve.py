@@ -1,0 +1,126 @@
+"""`sdlg serve`: questions over HTTP, for OpenAI's clients and for browsers."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from ipaddress import ip_address
+from typing import TYPE_CHECKING, Any
+
+from ..errors import BadOption
+from ..options import options_from
+from .files import names_in, quiet_transformers
+from .flags import add_models, add_options, named_options
+
+if TYPE_CHECKING:
+    from ..serving.settings import Settings
+
+KEY = "SDLG_SERVER_KEY"
+
+_EXAMPLES = f"""examples:
+  sdlg serve                                             # the embedded models, on http://127.0.0.1:8077
+  sdlg serve --samples 5 --max-tokens 32 --queue 32 --deadline 30
+  sdlg serve --model http://127.0.0.1:8000/v1#my-model   # before a model server: vLLM, llama-server, …
+  {KEY}=$(openssl rand -hex 24) sdlg serve --host 0.0.0.0
+
+  curl http://127.0.0.1:8077/v1/uncertainty -H 'Content-Type: application/json' -d '{{"question": "Who wrote Hamlet?"}}'
+
+the key is read from the environment ({KEY}); clients send it as `Authorization: Bearer KEY`
+Ctrl-C finishes what is running, refuses what waits, then exits; a second one stops at once
+"""
+
+
+def add_serve(commands: Any) -> None:
+    """The command and its flags."""
+    serve = commands.add_parser(
+        "serve", help="answer questions over HTTP, as OpenAI's clients expect it, and in the browser",
+        description="Serve answers and how sure the model is of them: OpenAI's API, our own, and a page.",
+        epilog=_EXAMPLES, formatter_class=argparse.RawDescriptionHelpFormatter,
+    )  # fmt: skip
+    serve.set_defaults(run=_serve)
+    serve.add_argument("--host", default="127.0.0.1", help="where to listen (default: 127.0.0.1, this machine only)")
+    serve.add_argument("--port", type=int, default=8077, metavar="N", help="default: 8077; 0: any that is free")
+    serve.add_argument("--queue", type=int, default=16, metavar="N", help="requests that may wait (default: 16)")
+    serve.add_argument("--deadline", type=float, default=120.0, metavar="S", help="seconds per request (default: 120)")
+    serve.add_argument("--limit-samples", type=int, default=20, metavar="N", help="most per request (default: 20)")
+    serve.add_argument("--limit-tokens", type=int, default=512, metavar="N", help="longest answer (default: 512)")
+    serve.add_argument(
+        "--limit-characters", type=int, default=32_768, metavar="N", help="longest prompt (default: 32768)"
+    )
+    serve.add_argument("--allow-anyone", action="store_true", help=f"listen beyond this machine without a key ({KEY})")
+    serve.add_argument(
+        "--allow-origin", action="append", default=[], metavar="URL", help="a page that may read answers (CORS)"
+    )
+    serve.add_argument("--debug", action="store_true", help="show tracebacks")
+    models = add_models(serve)
+    models.add_argument("--method", default="sdlg", help="sdlg, multinomial, beam, diverse_beam (default: sdlg)")
+    models.add_argument("--measures", default="", metavar="NAMES", help="further measures of every answer, with commas")
+    models.add_argument("--calibration", metavar="FILE", help="of sdlg calibrate: says how many such answers are wrong")
+    models.add_argument("--other-models", default="", metavar="NAMES", help="for aleatoric and epistemic parts")
+    add_options(serve)
+
+
+def _serve(parsed: argparse.Namespace) -> int:
+    options_from(parsed.preset, named_options(parsed))  # a wrong option is told before anything is loaded
+    settings = _settings(parsed)
+    try:
+        from ..serving.listening import open_socket, serve
+    except ModuleNotFoundError as error:
+        raise BadOption(f"{error}. The server is an extra: pip install 'sdlg[serve]'") from error
+    with open_socket(parsed.host, parsed.port) as listener:
+        app, address = _app(parsed, settings), _address(parsed.host, listener.getsockname()[1])
+        told = f"sdlg: {app.state.service.engine.name} on {address}"
+        return 0 if serve(app, listener, lambda: print(told, flush=True)) else 130
+
+
+def _settings(parsed: argparse.Namespace) -> Settings:
+    from ..serving.settings import Limits, Settings
+
+    key = os.environ.get(KEY, "").strip() or None
+    local = is_loopback(parsed.host)
+    if not local and key is None and not parsed.allow_anyone:
+        raise BadOption(
+            f"anyone who can reach {parsed.host} could use the model: set a key in {KEY}, or say --allow-anyone"
+        )
+    if not 0 <= parsed.port <= 65_535:
+        raise BadOption(f"--port must be from 0 to 65535, not {parsed.port}")
+    limits = Limits(parsed.limit_samples, parsed.limit_tokens, parsed.limit_characters)
+    return Settings(
+        queue=parsed.queue, deadline=parsed.deadline, key=key, hosts=_hosts(parsed.host) if local else (),
+        origins=tuple(parsed.allow_origin), in_flight=parsed.in_flight, limits=limits,
+    )  # fmt: skip
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can connect."""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host.lower() == "localhost"
+
+
+def _hosts(host: str) -> tuple[str, ...]:
+    own = f"[{host}]" if ":" in host else host.lower()
+    return tuple(dict.fromkeys((own, "localhost", "127.0.0.1", "[::1]")))
+
+
+def _address(host: str, port: int) -> str:
+    return f"http://{f'[{host}]' if ':' in host else host}:{port}"
+
+
+def _app(parsed: argparse.Namespace, settings: Settings) -> Any:
+    quiet_transformers()
+    print(f"sdlg: loading {parsed.model} …", file=sys.stderr)
+    from ..pipeline import Pipeline
+    from ..serving.app import create_app
+
+    options: dict[str, Any] = {**named_options(parsed)}
+    pipeline = Pipeline(
+        parsed.model, parsed.nli, method=parsed.method, preset=parsed.preset, device=parsed.device, dtype=parsed.dtype,
+        tokenizer=parsed.tokenizer, patience=parsed.patience,
+        similarity_model=None if parsed.similarity_model == "none" else parsed.similarity_model,
+        measures=names_in(parsed.measures), other_models=names_in(parsed.other_models),
+        calibration=parsed.calibration, **options,
+    )  # fmt: skip
+    return create_app(pipeline, settings)

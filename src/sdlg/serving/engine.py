@@ -1,0 +1,157 @@
+"""From what was asked over HTTP to work for a thread: options checked, limits kept, before anything is run.
+
+In: a question and options by name. Out: an `Ask` or a `Score`, to be called in a worker thread.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from collections.abc import Sequence as Many
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ..answers import Row, row_line, samples_from
+from ..errors import BadOption, BadQuestion
+from ..estimators.base import Measure, Samples
+from ..measuring import chosen_measures, measure
+from ..options import Options, option_groups, options_from, pick
+from ..pipeline import Pipeline, Watch
+from ..records import Question, is_unicode
+from ..results import Result
+from .settings import Limits, Settings
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """A question that passed all checks, with the pipeline that will answer it."""
+
+    question: Question
+    pipeline: Pipeline
+    measures: Many[str]
+
+    def __call__(self, watch: Watch | None = None) -> Result:
+        """Answer it. In a worker thread: this takes long."""
+        pipeline = self.pipeline.changed(measures=self.measures) if self.measures else self.pipeline
+        return pipeline.ask(self.question, watch=watch)
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """Answers that somebody already has."""
+
+    pipeline: Pipeline
+    question: Question
+    samples: Samples
+    measures: Mapping[str, Measure]
+
+    def __call__(self) -> dict[str, Any]:
+        """The row that `sdlg score` writes. In a worker thread, too."""
+        measured = measure(self.samples, self.question, self.measures, self.pipeline.sources_for(self.measures))
+        row: dict[str, Any] = json.loads(
+            row_line(Row(1, self.question, self.samples), measured.samples.clusters, measured.measures)
+        )
+        return row
+
+
+class Engine:
+    """One pipeline, asked in many ways."""
+
+    def __init__(self, pipeline: Pipeline, settings: Settings) -> None:
+        self.pipeline = pipeline
+        self.limits = _widened(settings.limits, pipeline.options)
+        self._mapped = pipeline.options.scoring.embeddings == "mapped"
+
+    @property
+    def name(self) -> str:
+        """What clients call the model."""
+        return self.pipeline.model.name
+
+    @property
+    def calibrated(self) -> bool:
+        """Whether results tell a risk."""
+        return self.pipeline.risk is not None
+
+    def ask(
+        self,
+        question: Question,
+        *,
+        method: str | None = None,
+        preset: str | None = None,
+        measures: Many[str] = (),
+        options: Mapping[str, Any],
+    ) -> Ask:
+        """Check everything that can be checked before the work is begun."""
+        self._check_question(question)
+        given = {name: _tupled(value) for name, value in options.items()}
+        _check_limits(_updated(self.pipeline, preset, given), self.limits, mapped=self._mapped)
+        changed = self.pipeline.changed(method=method, preset=preset, **given)
+        if measures:
+            chosen_measures(measures)  # an unknown one is told now
+        return Ask(question, changed, measures)
+
+    def score(self, question: Question, answers: list[dict[str, Any]], measures: Many[str] = ()) -> Score:
+        """Answers as `sdlg score` takes them."""
+        if len(answers) > self.limits.answers:
+            raise BadOption(f"{len(answers)} answers are more than the {self.limits.answers} that this server compares")
+        texts = (text for answer in answers if isinstance(text := answer.get("text"), str))
+        self._check_question(question, *texts)
+        if not answers:
+            raise BadQuestion('"answers" is empty; give at least one')
+        try:
+            samples = samples_from(answers)
+        except (ValueError, TypeError, OverflowError) as error:
+            raise BadQuestion(f"the answers do not fit together: {error}") from error
+        return Score(self.pipeline, question, samples, chosen_measures(measures))
+
+    def _check_question(self, question: Question, *more: str) -> None:
+        if not question.text.strip():
+            raise BadQuestion("the question is empty; ask something")
+        turns = [text for shot in question.shots for text in shot]
+        texts = [question.text, question.context or "", question.system or "", *turns, *more]
+        if not all(map(is_unicode, texts)):
+            raise BadQuestion("the text holds half a surrogate pair, which is no character")
+        if (size := sum(map(len, texts))) > self.limits.prompt_characters:
+            raise BadQuestion(
+                f"{size} characters of text are more than the {self.limits.prompt_characters} that this server takes; "
+                "shorten the question or its context"
+            )
+
+
+def _updated(pipeline: Pipeline, preset: str | None, options: Mapping[str, Any]) -> Options:
+    """What the options will be: limits are checked before a pipeline is made of them."""
+    for name in options:
+        pick("option", option_groups(), name)
+    try:
+        return options_from(preset, options) if preset else pipeline.options.updated(**options)
+    except (TypeError, OverflowError) as error:  # a list where a number belongs, a number with a thousand digits
+        raise BadOption(f"an option has a value that it cannot have: {error}") from error
+
+
+def _tupled(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
+
+
+def _check_limits(options: Options, limits: Limits, *, mapped: bool) -> None:
+    """What the options themselves allow may still be more than a shared server should do."""
+    asked = {"samples": options.samples, "max_tokens": options.decoding.max_tokens, "beams": options.decoding.beams}
+    allowed = {"samples": limits.samples, "max_tokens": limits.max_tokens, "beams": limits.samples}
+    for name, value in asked.items():
+        if value > allowed[name]:
+            raise BadOption(f"{name} is {value}; this server allows at most {allowed[name]}")
+    if options.scoring.min_probability < limits.min_probability:
+        raise BadOption(f"min_probability must be at least {limits.min_probability:g} on this server")
+    if len(options.decoding.stop_strings) + len(options.decoding.stop_ids) > limits.stop_strings:
+        raise BadOption(f"at most {limits.stop_strings} stop strings and ids")
+    if options.scoring.embeddings == "mapped" and not mapped:
+        raise BadOption("this server has no embedding map; start it with --embeddings mapped")
+
+
+def _widened(limits: Limits, options: Options) -> Limits:
+    """What the server itself does by default is allowed."""
+    return replace(
+        limits,
+        samples=max(limits.samples, options.samples, options.decoding.beams),
+        max_tokens=max(limits.max_tokens, options.decoding.max_tokens),
+        min_probability=min(limits.min_probability, options.scoring.min_probability),
+    )

@@ -1,0 +1,133 @@
+"""Running the application: a socket, uvicorn, and an end that leaves nobody without an answer.
+
+The first Ctrl-C (or SIGTERM) drains: whoever is served is served to the end, whoever waits or comes is told 503 while
+the socket still listens. The second stops at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+import sys
+from collections.abc import Callable
+from types import FrameType
+
+import uvicorn
+from fastapi import FastAPI
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from ..errors import BadOption
+from .desk import Desk
+from .guards import HEADER_BYTES
+
+HEAD_SECONDS = 10.0  # for a request's first line and headers
+# The event loop takes the interpreter's lock from the thread that decodes, several times per request, and may wait this
+# long each time. Python's default is 5 ms. Chosen by this reasoning; what it gains or costs is not measured yet.
+SWITCH_SECONDS = 0.0005
+_LAST_WORDS = 10  # seconds that answers on their way may take to be read when all work is done
+
+
+class _Protocol(H11Protocol):
+    """uvicorn's, but whoever connects must say what they want within a while, also the second time."""
+
+    _giving_up: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._watch_head()
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        self._watch_head()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        if self._giving_up is not None:
+            self._giving_up.cancel()
+
+    def _waits_for_head(self) -> bool:
+        return self.cycle is None or self.cycle.response_complete
+
+    def _watch_head(self) -> None:
+        if not self._waits_for_head() and self._giving_up is not None:
+            self._giving_up.cancel()
+            self._giving_up = None
+        elif self._waits_for_head() and self._giving_up is None:
+            self._giving_up = self.loop.call_later(HEAD_SECONDS, self._give_up)
+
+    def _give_up(self) -> None:
+        self._giving_up = None
+        if self._waits_for_head():
+            self.transport.abort()
+
+
+class _Server(uvicorn.Server):
+    """uvicorn's, but it drains the desk before it stops to listen, and ends without raising the signal again."""
+
+    def __init__(self, config: uvicorn.Config, desk: Desk, started: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._desk, self._tell_started = desk, started
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._draining: asyncio.Task[None] | None = None
+        self.signals = 0
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        self._loop = asyncio.get_running_loop()
+        await super().startup(sockets)
+        self._tell_started()
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        self.signals += 1
+        if self.signals > 1:
+            logging.getLogger("uvicorn").setLevel(logging.CRITICAL)  # it would tell of every request that is cut off
+            logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
+            self.should_exit = self.force_exit = True
+        elif self._loop is None:
+            self.should_exit = True
+        else:
+            self._loop.call_soon_threadsafe(self._drain)
+
+    def _drain(self) -> None:
+        self._desk.drain()
+        self._draining = asyncio.ensure_future(self._stop_when_idle())
+
+    async def _stop_when_idle(self) -> None:
+        await self._desk.idle()
+        self.should_exit = True
+
+
+def open_socket(host: str, port: int) -> socket.socket:
+    """Bound and ready, or an error that says why not, before any model is loaded."""
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        listener = socket.socket(family, kind, protocol)
+    except (OSError, UnicodeError, OverflowError) as error:
+        raise BadOption(f"cannot listen on {host}: {error}") from error
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(address)
+    except (OSError, OverflowError) as error:
+        listener.close()
+        raise BadOption(f"cannot listen on {host} port {port}: {error}. Choose another with --port") from error
+    return listener
+
+
+def server_of(app: FastAPI, started: Callable[[], None]) -> _Server:
+    """uvicorn with our limits: no headers of its own, no trust in proxies, no websockets."""
+    config = uvicorn.Config(
+        app, http=_Protocol, ws="none", lifespan="off", log_level="error", access_log=False, server_header=False,
+        proxy_headers=False, h11_max_incomplete_event_size=HEADER_BYTES, timeout_graceful_shutdown=_LAST_WORDS,
+    )  # fmt: skip
+    return _Server(config, app.state.desk, started)
+
+
+def serve(app: FastAPI, listener: socket.socket, started: Callable[[], None]) -> bool:
+    """Serve until a signal; whether everybody who was being served got an answer."""
+    server = server_of(app, started)
+    sys.setswitchinterval(SWITCH_SECONDS)
+    try:
+        server.run(sockets=[listener])
+    finally:
+        app.state.desk.close()
+    return not server.force_exit
