@@ -33,8 +33,11 @@ check: $(READY)
 serve: $(READY)
 	@$(BIN)/sdlg serve
 
+# Two processes of one thread each are faster than one of two. Schemathesis counts its cases in one process.
+ALONE := tests/test_serving_load.py
 test: check browser
-	$(BIN)/python -m pytest
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile --ignore $(ALONE)
+	$(BIN)/python -m pytest $(ALONE)
 
 # The tests of real servers once more, on a vLLM of its own (3.4 GB); bench-engines measures what docs/engines.md says.
 VLLM := bash bench/vllm_server.sh with .venv-vllm "$$($(BIN)/python -c 'from sdlg.models.embedded import smollm2_folder; print(smollm2_folder())')" 8123 --

@@ -1017,7 +1017,12 @@ def test_numbers_that_are_none_become_null():
 # --- the documentation ---
 
 DOCUMENT = Path(__file__).parents[1] / "docs" / "serving.md"
-EXAMPLES = re.findall(r"^```(bash|python)\n(.*?)^```", DOCUMENT.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
+TEXTS = "\n".join(file.read_text(encoding="utf-8") for file in (DOCUMENT, DOCUMENT.parents[1] / "README.md"))
+EXAMPLES = [
+    example
+    for example in re.findall(r"^```(bash|python)\n(.*?)^```", TEXTS, re.DOTALL | re.MULTILINE)
+    if "http://127.0.0.1:8077" in example[1]
+]
 
 
 @pytest.fixture(scope="module")
@@ -1030,13 +1035,17 @@ def documented():
 def test_examples_of_the_documentation_work_as_typed(documented, language, code):
     if language == "bash" and shutil.which("curl") is None:
         pytest.skip("needs curl")
-    assert "http://127.0.0.1:8077" in code
     typed = code.replace("http://127.0.0.1:8077", documented.url)
     command = ["bash", "-ec", typed] if language == "bash" else [sys.executable, "-c", typed]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip()
     assert '"error"' not in done.stdout
+
+
+def test_both_texts_have_examples():
+    assert {language for language, _ in EXAMPLES} == {"bash", "python"}
+    assert len(EXAMPLES) >= 9
 
 
 def test_the_documentation_names_every_metric_and_limit(server):

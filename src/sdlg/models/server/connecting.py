@@ -34,7 +34,7 @@ def connect(name: str, *, tokenizer: str | None = None, patience: float | None =
         return ServedModel(connection, facts, words, name=full_name)
     except Nonsense as fault:
         connection.close()
-        raise ServerFailed(f"{address.url} {fault}") from fault
+        raise ServerFailed(f"{address.url} {connection.told(fault)}") from None
     except BaseException:
         connection.close()
         raise

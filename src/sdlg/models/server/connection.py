@@ -42,7 +42,11 @@ class Refused(ServerFailed):
 
 
 class Nonsense(Exception):
-    """A reply that cannot be what the server meant: broken JSON, too few numbers."""
+    """A reply that cannot be what the server meant: broken JSON, too few numbers. `shown` is a piece of it."""
+
+    def __init__(self, what: str, shown: str = "") -> None:
+        super().__init__(what)
+        self.shown = shown
 
 
 class _Passing(Exception):
@@ -116,7 +120,7 @@ class Connection:
             if "event-stream" in response.headers.get("Content-Type", ""):
                 async with aclosing(_events(response)) as events:
                     async for data in events:
-                        if data == "[DONE]" or reader.take(_parsed(self._clean(data))):
+                        if data == "[DONE]" or reader.take(_parsed(data)):
                             break
             else:
                 reader.take(_parsed(await self._content(response)))
@@ -142,14 +146,10 @@ class Connection:
             found += part
             if len(found) > _LONGEST_REPLY:
                 raise Nonsense(f"sends more than {_LONGEST_REPLY >> 20} MB")
-        return self._clean(found.decode("utf-8", "replace"))
-
-    def _clean(self, text: str) -> str:
-        """Whatever comes from the server, without the key: it is hidden before anything can repeat or cut it."""
-        return self.address.key.hidden_in(text)
+        return found.decode("utf-8", "replace")
 
     def _refuse(self, status: int, content: str, headers: httpx2.Headers) -> None:
-        said = _message(content)
+        said = _message(self.address.key.hidden_in(content))  # before anything is cut
         where = f"{self.address.url} answers {status}"
         if status in _PASSING:
             raise _Passing(f"{where}: {said}", after=_seconds(headers.get("Retry-After")))
@@ -180,13 +180,18 @@ class Connection:
         too_long = (state.seconds_since_start or 0.0) + (fault.after or 0.0) > self._patience
         return few or too_long or stop_after_delay(self._patience)(state)
 
+    def told(self, fault: Nonsense) -> str:
+        """What was wrong with a reply, with a piece of it, but without the key."""
+        hidden = self.address.key.hidden_in
+        return hidden(str(fault)) + (f": {hidden(fault.shown)[:80]!r}" if fault.shown else "")
+
     async def _once(self, attempt: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """One try, with all that may pass told apart from all that will not."""
         where = self.address.url
         try:
             return await attempt()
         except Nonsense as fault:
-            raise _Passing(f"{where} {fault}", tries=_FEW_TRIES) from fault
+            raise _Passing(f"{where} {self.told(fault)}", tries=_FEW_TRIES) from None
         except httpx2.TimeoutException as fault:
             raise _Passing(f"{where} is silent for {self._patience / 2:g} s") from fault
         except httpx2.ConnectError as fault:
@@ -236,13 +241,13 @@ def _parsed(data: str) -> Any:
     try:
         found = json.loads(data)
     except (ValueError, RecursionError) as fault:
-        raise Nonsense(f"sends what is not JSON: {data[:80]!r}") from fault
+        raise Nonsense("sends what is not JSON", data[:10_000]) from fault
     if isinstance(found, dict) and found.get("error") and not found.get("choices"):
-        raise Nonsense(f"breaks off with an error: {_message(json.dumps(found))}")
+        raise Nonsense("breaks off with an error", _message(json.dumps(found), 10_000))
     return found
 
 
-def _message(content: str) -> str:
+def _message(content: str, longest: int = 300) -> str:
     """What an error's body says, in a line."""
     text = content
     try:
@@ -252,7 +257,7 @@ def _message(content: str) -> str:
         text = found if isinstance(found, str) else json.dumps(found)
     except (ValueError, RecursionError):
         pass
-    return " ".join(text.split())[:300] or "no reason given"
+    return " ".join(text.split())[:longest] or "no reason given"
 
 
 def _seconds(retry_after: str | None) -> float | None:

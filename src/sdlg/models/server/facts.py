@@ -16,7 +16,7 @@ from .replies import Step, read_chunk, read_steps, tells_ids
 from .tokens import LearnedTokens
 
 MOST_ALTERNATIVES = 100  # of one step: more is hardly ever likelier than the default --min-probability together
-_TRIED = (MOST_ALTERNATIVES, 20, 5, 1)
+_TRIED = (MOST_ALTERNATIVES, 20, 10, 5, 2, 1)
 _QUESTION = "Q: What is the capital of France? A: The capital of France is"
 _LONG = " ".join(["one two three four"] * 100)  # some hundred tokens: caches work in blocks
 _NO_SUCH_PATH = (404, 405, 501)

@@ -93,7 +93,7 @@ class PathReply:
         spelled, text = self._words.text([step.token_id for step in self.steps]).strip(), self._text.strip()
         if "\ufffd" in spelled or spelled.startswith(text) or (self._stop and text.startswith(spelled)):
             return
-        raise Nonsense(f"sends log-probabilities of tokens that spell {spelled[:40]!r} for the text {text[:40]!r}")
+        raise Nonsense("sends log-probabilities of tokens that do not spell its text", f"{spelled} / {text}")
 
     @property
     def _ended_by_itself(self) -> bool:

@@ -95,7 +95,7 @@ def read_steps(choice: Any, tokens: LearnedTokens) -> list[Step]:
             return [_content_step(entry, tokens) for entry in told["content"]]
         return _legacy_steps(told, tokens)
     except (AttributeError, KeyError, TypeError, ValueError, OverflowError) as fault:
-        raise Nonsense(f"sends log-probabilities that cannot be read ({type(fault).__name__}: {fault})") from fault
+        raise Nonsense("sends log-probabilities that cannot be read", f"{type(fault).__name__}: {fault}") from None
 
 
 def tells_ids(choice: Any) -> bool:
@@ -132,7 +132,7 @@ def _content_step(entry: Any, tokens: LearnedTokens) -> Step:
 def _content_token(entry: Any, tokens: LearnedTokens) -> Alternative:
     told, token_id = entry.get("bytes"), entry.get("id")
     if not isinstance(told, list | None) or not (token_id is None or _count(token_id) is not None):
-        raise Nonsense(f"sends a token that is none: id {token_id!r}, bytes {told!r}")
+        raise Nonsense("sends a token that is none", f"id {token_id!r}, bytes {told!r}")
     spelling = spelled(entry["token"]) if told is None else bytes(told)
     return Alternative(tokens.learn(spelling, token_id), _logprob(entry["logprob"]))
 
@@ -158,7 +158,7 @@ def _named(name: str, tokens: LearnedTokens) -> int:
 
 def _logprob(value: Any) -> float:
     if type(value) not in (int, float) or math.isnan(value) or value > 1e-3:
-        raise Nonsense(f"sends {value!r} for a log-probability")
+        raise Nonsense("sends what is no log-probability", repr(value))
     return min(max(float(value), _LOWEST), 0.0)
 
 

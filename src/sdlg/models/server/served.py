@@ -30,6 +30,7 @@ IN_FLIGHT = {"vllm": 16}  # questions at once that fill it; docs/engines.md has 
 # were 10 times as fast on long prompts and no slower on short ones (docs/engines.md).
 _WIDTH = {"llama.cpp": 1}
 _STOP_STRINGS = 4  # as many as OpenAI takes
+_PROMPTS = 1_000  # text prompts whose size is remembered
 _BEAMS = ("beam", "diverse_beam")
 _NOTHING = Continuation((), (), "length", None, 0)
 
@@ -149,6 +150,8 @@ class ServedModel:
         for reply in replies:
             if not reply.path.prefix and reply.usage.prompt is not None:
                 self._prompt_sizes[prompt.text] = reply.usage.prompt
+        while len(self._prompt_sizes) > _PROMPTS:
+            self._prompt_sizes.pop(next(iter(self._prompt_sizes)), None)
         size = self._prompt_sizes.get(prompt.text)
         branches = [reply for reply in replies if reply.path.prefix]
         if branches and (size is None or any(reply.usage.prompt is None for reply in branches)):

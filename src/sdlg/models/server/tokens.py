@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections import OrderedDict
 from collections.abc import Sequence as Many
 
 from ..tokenizing import CONTROL
 
+_TEXTS = 10_000  # whole texts that are remembered: far more than there are questions at once
 _BYTES = re.compile(r"\\x([0-9a-f]{2})")
 
 
@@ -20,6 +22,7 @@ class LearnedTokens:
 
     def __init__(self) -> None:
         self._bytes: dict[int, bytes] = {}
+        self._texts: OrderedDict[int, None] = OrderedDict()  # ids of whole texts, oldest first
 
     def learn(self, spelled: bytes, token_id: int | None = None) -> int:
         """Remember a token; its id."""
@@ -29,8 +32,12 @@ class LearnedTokens:
 
     def learn_text(self, text: str) -> int:
         """A whole text as one token, whatever it looks like."""
-        self._bytes[own_id(text.encode())] = text.encode()
-        return own_id(text.encode())
+        known = own_id(text.encode())
+        self._texts[known], self._bytes[known] = None, text.encode()
+        self._texts.move_to_end(known)
+        while len(self._texts) > _TEXTS:
+            del self._bytes[self._texts.popitem(last=False)[0]]
+        return known
 
     def text(self, token_ids: Many[int]) -> str:
         """The text of these tokens; control tokens are none."""

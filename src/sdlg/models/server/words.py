@@ -87,7 +87,7 @@ class LlamaWords(_Learned):
         body = {"content": text, "add_special": special, "parse_special": True}
         found: list[Any] = self._asked("/tokenize", body, "tokens", list)
         if not all(type(token) is int for token in found):
-            raise ServerFailed(f"{self._name} sends tokens that are no ids: {str(found)[:80]}")
+            raise ServerFailed(f"{self._name} sends tokens that are no ids")
         return found
 
     def _asked(self, path: str, body: Json, field: str, kind: type) -> Any:
