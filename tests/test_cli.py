@@ -478,3 +478,11 @@ def test_a_wrong_option_ends_with_code_2():
     done = program("-m", "sdlg.cli", "ask", QUESTION, "--samples", "0")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == "sdlg: samples must be a whole number from 1 to 1000, not 0\n"
+
+
+@pytest.mark.parametrize("count", ["0", "-1", "many"])
+def test_questions_in_flight_are_at_least_one(count, capsys):
+    with pytest.raises(SystemExit) as refusal:
+        main(["ask", "Where?", "--in-flight", count])
+    assert refusal.value.code == 2
+    assert "at least 1" in capsys.readouterr().err

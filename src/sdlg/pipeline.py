@@ -186,7 +186,7 @@ class Pipeline:
 
     def ask_many(self, questions: Iterable[str | Question], *, in_flight: int | None = None) -> Iterator[Result]:
         """One result after the other, in the questions' order; what the prompts share is only read once."""
-        for _, answered in run_in_flight(self.ask, questions, in_flight or self.in_flight):
+        for _, answered in run_in_flight(self.ask, questions, self.in_flight if in_flight is None else in_flight):
             yield answered.result()
 
     def _ask(self, asked: Question, watch: Watch) -> Result:

@@ -27,12 +27,21 @@ def add_models(command: argparse.ArgumentParser) -> Any:
         help="seconds to wait for a silent or failing server (default: 120)",
     )
     models.add_argument(
-        "--in-flight", type=int, metavar="N", help="questions at once (default: 1; for a server what fills it)"
+        "--in-flight",
+        type=_at_least_one,
+        metavar="N",
+        help="questions at once (default: 1; for a server what fills it)",
     )
     models.add_argument(
         "--similarity-model", default="minilm", help="sentence encoder or cross-encoder, for measures like SAR"
     )
     return models
+
+
+def _at_least_one(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"must be a whole number of at least 1, not {text!r}")
+    return int(text)
 
 
 def add_options(command: argparse.ArgumentParser) -> None:
