@@ -47,6 +47,7 @@ from sdlg.batch import ERROR_FORMAT
 from sdlg.cli import main
 from sdlg.errors import (
     BadOption,
+    BadQuestion,
     ModelNotFound,
     NotSupported,
     PromptTooLong,
@@ -66,8 +67,8 @@ from sdlg.models.server.connection import Nonsense
 from sdlg.models.server.facts import ServerFacts
 from sdlg.models.server.replies import read_steps
 from sdlg.models.server.tokens import LearnedTokens
-from sdlg.options import STRATEGIES
-from sdlg.records import Cost
+from sdlg.options import STRATEGIES, Decoding
+from sdlg.records import Cost, Question
 from sdlg.results import FORMAT
 
 QUESTION = "What is the capital of France?"
@@ -1044,7 +1045,8 @@ def test_a_wrong_key_is_told_at_once(connected, status):
 def test_a_request_that_is_refused_is_not_sent_again(connected, status):
     server, model = connected(patience=30.0)
     server.inject(Answer(status, b'{"detail": "no such thing"}'))
-    with pytest.raises(ServerFailed, match=f"answers {status}: no such thing"):
+    kind = BadQuestion if status in (400, 422) else ServerFailed  # another question may be taken
+    with pytest.raises(kind, match=f"answers {status}: no such thing"):
         pipeline(model).ask(QUESTION)
     assert len(server.generations) == 1
 
@@ -1316,7 +1318,7 @@ def test_a_failure_ends_many_questions_and_takes_the_others_back(connected):
     server.inject(Stall(), when=lambda seen: seen.generates and "number 0?" not in seen.words)
     results = pipeline(model, samples=1).ask_many(ASKED, in_flight=4)
     assert next(results).question.text == ASKED[0]
-    with pytest.raises(ServerFailed, match="the engine is dead"):
+    with pytest.raises(SdlgError, match="the engine is dead"):
         next(results)
     stalled = [seen for seen in server.generations if not any(f"number {k}?" in seen.words for k in (0, 1))]
     assert all(seen.left.wait(10.0) for seen in stalled)
@@ -1432,7 +1434,7 @@ def test_a_key_that_the_server_echoes_is_not_repeated(serve, monkeypatch, caplog
     server = serve()
     model = connect(server.url, patience=HASTE)
     server.inject(ECHOES[echo])
-    with pytest.raises(ServerFailed) as failure:
+    with pytest.raises(SdlgError) as failure:
         pipeline(model).ask(QUESTION)
     model.close()
     for text in (str(failure.value), told_by(failure.value), caplog.text):
@@ -1813,3 +1815,61 @@ def test_every_form_of_a_reply_is_read_alike():
     halves = {"tokens": ["bytes:\\xe2\\x82", "bytes:\\xac"], "token_logprobs": [-1, -2]}
     assert tokens.text([step.token_id for step in read_steps({"logprobs": halves}, tokens)]) == "€"
     assert read_steps({"logprobs": None}, tokens) == read_steps({}, tokens) == []
+
+
+# -- what reviewers found -----------------------------------------------------------------------------------------
+
+
+def test_a_question_that_is_refused_is_no_reason_to_stop(serve, tmp_path):
+    """One bad question among many: its line says so, and the others are answered."""
+    server = serve()
+    server.inject(Answer(400, b'{"detail": "I will not answer that"}'), when=lambda seen: "number 1?" in seen.words)
+    questions, out = tmp_path / "questions.txt", tmp_path / "out.jsonl"
+    questions.write_text("\n".join(f"number {k}?" for k in range(4)))
+    arguments = ["ask", "--file", questions, "--out", out, "--model", server.url, "--samples", "1"]
+    assert main([str(argument) for argument in arguments]) == 1
+    rows = [json.loads(line) for line in out.read_text().splitlines()]
+    assert [row["format"].split("/")[0] for row in rows] == ["sdlg.result", "sdlg.error", "sdlg.result", "sdlg.result"]
+    assert "I will not answer that" in rows[1]["error"]
+
+
+def test_patience_begins_with_the_first_fault(connected):
+    """Time that a reply took, or that a request waited for its turn, is not time without one."""
+    _, model = connected(patience=1.0)
+    attempts = []
+
+    async def late_fault():
+        attempts.append(len(attempts))
+        await asyncio.sleep(1.2 if len(attempts) == 1 else 0)
+        if len(attempts) == 1:
+            raise Nonsense("broke off")
+        return "fine"
+
+    assert model.connection.run(model.connection._persistently(late_fault)) == "fine"
+
+
+@pytest.mark.parametrize("told", ["0", "nan", "-1", "soon"])
+def test_a_server_that_asks_for_no_pause_gets_one(connected, told):
+    server, model = connected(patience=20.0)
+    server.inject(Answer(429, b"{}", headers={"Retry-After": told}), times=2)
+    assert pipeline(model, samples=1).ask(QUESTION).answer.text
+
+
+def test_counts_of_an_answer_that_ends_by_itself_are_read(connected, tokenizer):
+    _, model = connected("vllm", most=5, root=tokenizer)
+    result = pipeline(model, samples=1).ask(QUESTION)
+    assert result.answer.stop_reason == "eos"
+    assert model.decode(model.prompt(Question(QUESTION), "auto"), [()], Decoding()).cost.prompt_tokens > 0
+
+
+def test_a_model_named_by_an_alias_keeps_that_name(serve):
+    server = serve()
+
+    def named(parts):
+        parts[0]["data"][0]["aliases"] = ["small"]
+        return parts
+
+    server.inject(Change(named), when=lambda seen: seen.path == "/v1/models")
+    model = connect(f"{server.url}#small", patience=PATIENCE)
+    assert (model.name, model.facts.model) == (f"{server.url}#small", "tiny")
+    model.close()

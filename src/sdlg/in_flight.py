@@ -7,7 +7,7 @@ flight everything happens in the calling thread. Local models are `one_at_a_time
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
 from contextvars import copy_context
 from functools import wraps
@@ -26,7 +26,7 @@ _AHEAD = 4  # times in flight: how far others may go on while the first of them 
 
 def run_in_flight(
     work: Callable[[A], B], items: Iterable[A], count: int, *, ordered: bool = True
-) -> Iterator[tuple[A, Future[B]]]:
+) -> Generator[tuple[A, Future[B]], None, None]:
     """Work on so many at once. Whoever stops asking for more cancels what is under way."""
     if count < 1:
         raise BadOption(f"in_flight must be at least 1, not {count}")

@@ -28,7 +28,7 @@ from .evidence import Sources
 from .in_flight import in_thread, run_in_flight
 from .limits import Limit, check_limit, limited
 from .measuring import SIMILARITY_FIELDS, Measured, chosen_measures, measure, needed_fields
-from .models import LanguageModel, checked_name, load_model
+from .models import LanguageModel, checked_name, full_name, load_model
 from .nli import NliModel, load_nli
 from .options import options_from, pick
 from .records import Cluster, Cost, Estimate, Question, Sample, Sequence, Substitution, is_unicode
@@ -266,6 +266,9 @@ def _checked(question: str | Question, context: str | None) -> Question:
     return asked
 
 
+_loading = Lock()
+
+
 @lru_cache(maxsize=1)
 def _loaded(model: str, nli: str, **where: Any) -> tuple[LanguageModel, NliModel]:
     return load_model(model, **where), load_nli(nli, device=where["device"])
@@ -301,7 +304,10 @@ def ask(
     options_from(preset, {"samples": samples, "seed": seed, **options})
     pick("method", SAMPLERS, method.replace("-", "_"))
     if isinstance(model, str) and isinstance(nli, str):
-        model, nli = _loaded(model, nli, device=device, dtype=dtype, tokenizer=tokenizer, patience=patience)
+        with _loading:  # together, they would each load everything
+            model, nli = _loaded(
+                full_name(model), nli, device=device, dtype=dtype, tokenizer=tokenizer, patience=patience
+            )
     pipeline = Pipeline(
         model, nli, method=method, preset=preset, device=device, dtype=dtype, measures=measures,
         similarity_model=similarity_model, other_models=other_models, calibration=calibration, samples=samples,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from contextlib import closing
 from dataclasses import asdict
 from functools import partial
 from io import TextIOWrapper
@@ -155,14 +156,14 @@ def _ask_many(parsed: argparse.Namespace, changes: dict[str, object], context: s
     failed = 0
     with progress_line() as watch, open_output(parsed.out) as output:
         pipeline = _pipeline(parsed, changes, watch)
-        answers = run_in_flight(
-            partial(_answer_line, pipeline, parsed.timeout), asked[done:], parsed.in_flight or pipeline.in_flight
-        )
-        for number, (_, answered) in enumerate(answers, start=done + 1):
-            line, fine = answered.result()
-            write_line(output, line)
-            failed += not fine
-            watch.title = f"{number}/{len(asked)} done, "
+        at_once = parsed.in_flight or pipeline.in_flight
+        work = partial(_answer_line, pipeline, parsed.timeout)
+        with closing(run_in_flight(work, asked[done:], at_once)) as answers:  # an error ends what is under way
+            for number, (_, answered) in enumerate(answers, start=done + 1):
+                line, fine = answered.result()
+                write_line(output, line)
+                failed += not fine
+                watch.title = f"{number}/{len(asked)} done, "
     if failed:
         print(
             f"sdlg: {failed} of {len(asked) - done} questions could not be answered; see their error lines",

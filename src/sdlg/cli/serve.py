@@ -113,6 +113,7 @@ def _app(parsed: argparse.Namespace, settings: Settings) -> Any:
     quiet_transformers()
     print(f"sdlg: loading {parsed.model} …", file=sys.stderr)
     from ..pipeline import Pipeline
+    from ..sampling import check_method
     from ..serving.app import create_app
 
     options: dict[str, Any] = {**named_options(parsed)}
@@ -123,4 +124,5 @@ def _app(parsed: argparse.Namespace, settings: Settings) -> Any:
         measures=names_in(parsed.measures), other_models=names_in(parsed.other_models),
         calibration=parsed.calibration, **options,
     )  # fmt: skip
+    check_method(pipeline.method, pipeline.model, pipeline.options)  # what every question would need
     return create_app(pipeline, settings)

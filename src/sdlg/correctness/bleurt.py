@@ -11,12 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence as Many
 from pathlib import Path
+from threading import RLock
 from typing import Any
 
 import torch
 from transformers import AutoModelForSequenceClassification
 
 from ..errors import ModelNotFound, first_line
+from ..in_flight import one_at_a_time
 from ..threads import pick_device
 from ..tokenizers import load_tokenizer
 
@@ -59,8 +61,9 @@ class Bleurt:
         self._model, self._tokenizer = model.eval(), tokenizer
         positions = getattr(model.config, "max_position_embeddings", None) or _MAX_LENGTH
         self._max_length = min(_MAX_LENGTH, positions, tokenizer.model_max_length)
-        self.pairs_run = 0
+        self.pairs_run, self._turn = 0, RLock()
 
+    @one_at_a_time
     def scores(self, pairs: Many[tuple[str, str]]) -> list[float]:
         """One rating per (answer, reference)."""
         todo = sorted(set(pairs), key=lambda pair: (len(pair[0]) + len(pair[1]), pair))

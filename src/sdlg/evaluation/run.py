@@ -58,7 +58,10 @@ def local_engine(
     def work(one: Todo) -> list[tuple[str, Row]]:
         return worker.work(*one, stages)
 
-    at_once = places.in_flight or (worker.model.capabilities.in_flight if is_address(plan.model) else 1)
+    served = "generate" in stages and is_address(plan.model)
+    at_once = places.in_flight or (worker.model.capabilities.in_flight if served else 1)
+    if at_once > 1:
+        worker.load(stages)
     for (item, _), made in run_in_flight(work, todo, at_once, ordered=False):
         yield item.id, made.result()
 

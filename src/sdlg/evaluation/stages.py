@@ -93,6 +93,19 @@ class Worker:
     def _embedding_map(self) -> EmbeddingMap:
         return fit_embedding_map(self.model, self.nli)
 
+    def load(self, stages: tuple[str, ...]) -> None:
+        """Load now what these stages need: threads that came upon it together would each load it."""
+        mapped = any(method.options.scoring.embeddings == "mapped" for method in self.plan.all_methods)
+        needed = {
+            "model": "generate" in stages,
+            "nli": bool({"generate", "cluster"} & set(stages)),
+            "_embedding_map": "generate" in stages and mapped,
+            "_similarity": "measure" in stages,
+            "_metrics": "judge" in stages,
+        }
+        for name in (name for name, is_needed in needed.items() if is_needed):
+            getattr(self, name)
+
     # -- the work -----------------------------------------------------------------------------------------------
 
     def work(self, item: Item, have: Rows, stages: tuple[str, ...] = STAGES) -> list[tuple[str, Row]]:

@@ -31,6 +31,14 @@ def checked_name(name: str) -> str:
     return name
 
 
+def full_name(name: str) -> str:
+    """A model's name with what the environment says of it: `server#x` is the address in OPENAI_BASE_URL."""
+    if not is_address(name):
+        return name
+    address = parse_address(name)
+    return f"{address.url}#{address.model}" if address.model else address.url
+
+
 def load_model(
     source: str | Path | LanguageModel | Many[Any],
     *,

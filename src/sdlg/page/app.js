@@ -302,10 +302,15 @@ function stored(storage, name) {
   }
 }
 
+/** Whatever else may lie there under our name is passed over. */
+const isEntry = (entry) =>
+  typeof entry?.link === "string" && entry.link.startsWith("#") && typeof entry.question === "string"
+  && Array.isArray(entry.result?.clusters) && Array.isArray(entry.result.samples);
+
 function entries() {
   try {
     const found = JSON.parse(stored(localStorage, HISTORY) ?? "[]");
-    return Array.isArray(found) ? found.filter((entry) => entry?.link?.startsWith("#") && entry.result?.clusters) : [];
+    return Array.isArray(found) ? found.filter(isEntry) : [];
   } catch {
     return [];
   }
@@ -335,7 +340,9 @@ function remember(asked, result) {
   keep([entry, ...entries().filter((other) => other.link !== link)]);
 }
 
-const recall = (asked) => entries().find((entry) => entry.link === linkOf(asked))?.result;
+/** Of the same models only: another server may stand at this address today. */
+const recall = (asked) => entries().find(({ link, result }) => link === linkOf(asked)
+  && (!settings.model || (result.model === settings.model && result.nli === settings.nli)))?.result;
 
 function listHistory() {
   const list = entries();
@@ -409,8 +416,10 @@ function listen() {
   });
   at("key").addEventListener("submit", (event) => {
     event.preventDefault();
+    const typed = at("key-text").value.trim();
+    if (!/^[\x21-\x7e]+$/.test(typed)) return say("That key holds characters that cannot be sent; copy it again.");
     try {
-      sessionStorage.setItem("sdlg.key", at("key-text").value.trim());
+      sessionStorage.setItem("sdlg.key", typed);
     } catch {
       return say("This browser keeps nothing, so a key cannot be used.");
     }

@@ -20,7 +20,6 @@ from ..options import PRESETS
 from ..pipeline import Pipeline, Watch
 from ..records import Question
 from ..results import Result
-from ..sampling import SAMPLERS
 from .chat import Completion, chat_completion, text_completion
 from .desk import Desk, shutting_down
 from .documents import API, describe, documentation_page
@@ -104,7 +103,7 @@ def create_app(pipeline: Pipeline, settings: Settings | None = None) -> FastAPI:
     if service.settings.origins:  # outside the guards: a browser asks for leave without the key
         app.add_middleware(
             CORSMiddleware, allow_origins=service.settings.origins, allow_methods=["GET", "POST"],
-            allow_headers=["Authorization", "Content-Type"],
+            allow_headers=["*"], expose_headers=["Retry-After"],
         )  # fmt: skip
     app.add_middleware(Counted, metrics=service.metrics, paths=paths)
     return app
@@ -180,7 +179,7 @@ def _add_facts(app: FastAPI, service: Service) -> None:
             {
                 "model": engine.name,
                 "nli": pipeline.nli.name,
-                "methods": list(SAMPLERS),
+                "methods": engine.methods,
                 "presets": list(PRESETS),
                 "defaults": {**defaults, "seed": options.seed, "preset": pipeline.preset},
                 "limits": limits,

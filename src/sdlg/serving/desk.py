@@ -118,9 +118,10 @@ class Desk:
 
     async def _timed(self, work: Callable[[], T]) -> T:
         started = time.monotonic()
-        found = await in_thread(work, self._pool)
-        self._seconds.append(time.monotonic() - started)
-        return found
+        try:
+            return await in_thread(work, self._pool)
+        finally:  # what was given up took its time as well
+            self._seconds.append(time.monotonic() - started)
 
     def retry_after(self) -> int:
         """Whole seconds until half the queue should be free, by how long the last ones took.

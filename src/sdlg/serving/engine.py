@@ -12,13 +12,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ..answers import Row, row_line, samples_from
-from ..errors import BadOption, BadQuestion
+from ..errors import BadOption, BadQuestion, UsageError
 from ..estimators.base import Measure, Samples
 from ..measuring import chosen_measures, measure
 from ..options import Options, option_groups, options_from, pick
 from ..pipeline import Pipeline, Watch
 from ..records import Question, is_unicode
 from ..results import Result
+from ..sampling import SAMPLERS, check_method
 from .settings import Limits, Settings
 
 
@@ -68,6 +69,18 @@ class Engine:
         return self.pipeline.model.name
 
     @property
+    def methods(self) -> list[str]:
+        """Those that the model can do, and that the calibration, if there is one, speaks of."""
+        return [self.pipeline.method] if self.calibrated else [name for name in SAMPLERS if self._is_able(name)]
+
+    def _is_able(self, method: str) -> bool:
+        try:
+            check_method(method, self.pipeline.model, self.pipeline.options)
+        except UsageError:
+            return False
+        return True
+
+    @property
     def calibrated(self) -> bool:
         """Whether results tell a risk."""
         return self.pipeline.risk is not None
@@ -83,9 +96,11 @@ class Engine:
     ) -> Ask:
         """Check everything that can be checked before the work is begun."""
         self._check_question(question)
+        preset = None if preset == self.pipeline.preset else preset  # the server's own options begin with it already
         given = {name: _tupled(value) for name, value in options.items()}
         _check_limits(_updated(self.pipeline, preset, given), self.limits, mapped=self._mapped)
         changed = self.pipeline.changed(method=method, preset=preset, **given)
+        check_method(changed.method, changed.model, changed.options)
         if measures:
             chosen_measures(measures)  # an unknown one is told now
         return Ask(question, changed, measures)

@@ -112,9 +112,9 @@ class EventStream(Response, Generic[T]):
                 sending.result()
 
     async def _send_all(self, send: Send) -> None:
-        await self._send(send, {"type": "http.response.start", "status": 200, "headers": self.raw_headers})
         events = self._events()
         try:
+            await self._send(send, {"type": "http.response.start", "status": 200, "headers": self.raw_headers})
             async for event in events:
                 await self._send(send, {"type": "http.response.body", "body": event, "more_body": True})
             await self._send(send, {"type": "http.response.body", "body": b"", "more_body": False})

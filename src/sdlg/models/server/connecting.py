@@ -27,7 +27,7 @@ def connect(name: str, *, tokenizer: str | None = None, patience: float | None =
         facts = connection.run(ask_facts(connection))
         if facts.slots:
             connection.take_at_once(facts.slots)
-        full_name = f"{address.url}#{facts.model}"
+        full_name = f"{address.url}#{address.model or facts.model}"
         words = _words(connection, facts, full_name, tokenizer)
         if not facts.usable_logprobs:
             words = WholeTexts(words)

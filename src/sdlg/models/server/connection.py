@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
+import re
 import threading
+import time
 import weakref
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Mapping
 from concurrent.futures import Future
@@ -17,7 +20,6 @@ from typing import Any, Protocol, TypeVar
 
 import httpx2
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, wait_random_exponential
-from tenacity.stop import stop_after_delay
 
 from ...errors import PromptTooLong, ServerFailed
 from ...limits import wait_for
@@ -29,6 +31,7 @@ Json = dict[str, Any]
 _BACKOFF = wait_random_exponential(multiplier=0.1, max=8)  # full jitter: 0 to 0.1, 0.2, 0.4, … 8 s
 _PASSING = frozenset({408, 425, 429, 502, 503, 504})  # as long as patience lasts
 _FEW_TRIES = 4  # of what may be a fault in the request itself: 500, broken replies
+_TOO_LONG = re.compile(r"(?i)context.*(exceed|maximum|longer)|(exceed|maximum|longer).*context|too long.*token")
 _AT_ONCE = 256  # requests, as many as vLLM takes into a batch by default
 _LONGEST_REPLY = 64 * 2**20  # bytes
 
@@ -153,32 +156,34 @@ class Connection:
         where = f"{self.address.url} answers {status}"
         if status in _PASSING:
             raise _Passing(f"{where}: {said}", after=_seconds(headers.get("Retry-After")))
-        if status >= 500:
+        if status >= 500 and status != 501:
             raise _Passing(f"{where}: {said}", tries=_FEW_TRIES)
         if status in (401, 403):
             raise Refused(status, f"{where}: {said} Set OPENAI_API_KEY to the server's key.")
-        if "context" in said and ("exceed" in said or "maximum" in said or "longer" in said):
+        if _TOO_LONG.search(said):
             raise PromptTooLong(f"{where}: {said} Shorten the question or its context.")
         raise Refused(status, f"{where}: {said}")
 
     async def _persistently(self, attempt: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """Try again what may pass, for as long as patience lasts from the first fault on."""
+        first_fault: list[float] = []
+
+        def given_up(state: RetryCallState) -> bool:
+            fault = state.outcome.exception() if state.outcome else None
+            assert isinstance(fault, _Passing)
+            first_fault[:] = first_fault or [time.monotonic()]
+            waited = time.monotonic() - first_fault[0] + (fault.after or 0.0)
+            return waited > self._patience or (fault.tries is not None and state.attempt_number >= fault.tries)
+
         try:
             async for trying in AsyncRetrying(
-                retry=retry_if_exception_type(_Passing), wait=_wait, stop=self._given_up, reraise=True
+                retry=retry_if_exception_type(_Passing), wait=_wait, stop=given_up, reraise=True
             ):
                 with trying:
                     return await self._once(attempt)
         except _Passing as fault:
             raise ServerFailed(f"{fault}. Tried again for a while; is the server still running?") from fault
         raise AssertionError("unreachable")
-
-    def _given_up(self, state: RetryCallState) -> bool:
-        assert state.outcome is not None
-        fault = state.outcome.exception()
-        assert isinstance(fault, _Passing)
-        few = fault.tries is not None and state.attempt_number >= fault.tries
-        too_long = (state.seconds_since_start or 0.0) + (fault.after or 0.0) > self._patience
-        return few or too_long or stop_after_delay(self._patience)(state)
 
     def told(self, fault: Nonsense) -> str:
         """What was wrong with a reply, with a piece of it, but without the key."""
@@ -228,7 +233,7 @@ def _close(
 def _wait(state: RetryCallState) -> float:
     fault = state.outcome.exception() if state.outcome else None
     after = getattr(fault, "after", None)
-    return float(_BACKOFF(state)) if after is None else float(after)
+    return float(_BACKOFF(state)) + (after or 0.0)  # never all at once, whatever the server asks for
 
 
 async def _events(response: httpx2.Response) -> AsyncGenerator[str, None]:
@@ -263,6 +268,7 @@ def _message(content: str, longest: int = 300) -> str:
 def _seconds(retry_after: str | None) -> float | None:
     """Retry-After in seconds; dates are passed over for our own backoff."""
     try:
-        return min(max(float(retry_after or ""), 0.0), 60.0)
+        seconds = float(retry_after or "")
     except ValueError:
         return None
+    return min(max(seconds, 0.0), 60.0) if math.isfinite(seconds) else None

@@ -50,11 +50,15 @@ class PathReply:
         self._finish = told.finish or self._finish
         self.usage = told.usage or self.usage
         self._check(told)
+        if self._stop is not None:  # only the counts were still waited for
+            return bool(told.steps)
         for step in told.steps:
             self.steps.append(step)
             self._stop = find_stop(self._rule, self._ids, self._words.text)
-            if self._stop is not None:
-                return True
+            if self._stop is not None:  # at its own ending a server stops by itself, and then tells what it counted
+                return self._finish is None and self._stop.reason != "eos"
+            if len(self.steps) > self.path.room:
+                raise Nonsense(f"sends more than the {self.path.room} tokens it was asked for")
             self._show(step.token_id)
         return False
 

@@ -8,18 +8,19 @@ local model; a request that has reached its end is taken back.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from collections.abc import Sequence as Many
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ...errors import NotSupported, PromptTooLong
+from ...errors import BadQuestion, NotSupported, PromptTooLong
 from ...options import STRATEGIES, Decoding
 from ...records import Cost, Prompt, Question, StopRule
 from ..base import NO_STOPS, Capabilities, Continuation, Decoded, Ended, Scored, Seed, Watcher, path_generator
-from .connection import Connection, Json
+from .connection import Connection, Json, Refused
 from .facts import ServerFacts
 from .paths import Path, PathReply
 from .replies import Step
@@ -30,6 +31,7 @@ IN_FLIGHT = {"vllm": 16}  # questions at once that fill it; docs/engines.md has 
 # were 10 times as fast on long prompts and no slower on short ones (docs/engines.md).
 _WIDTH = {"llama.cpp": 1}
 _STOP_STRINGS = 4  # as many as OpenAI takes
+_ONE_QUESTION = (400, 413, 422)  # refusals that another question may not meet
 _PROMPTS = 1_000  # text prompts whose size is remembered
 _BEAMS = ("beam", "diverse_beam")
 _NOTHING = Continuation((), (), "length", None, 0)
@@ -69,7 +71,8 @@ class ServedModel:
 
     def prompt(self, question: Question, style: str, stop: StopRule = NO_STOPS) -> Prompt:
         """In the model's own format."""
-        prompt = self.words.prompt(question, style, stop)
+        with _refusals_of_one_question():
+            prompt = self.words.prompt(question, style, stop)
         limit = self.facts.context_tokens
         if limit is not None and len(prompt.token_ids) >= limit:
             raise PromptTooLong(
@@ -105,7 +108,8 @@ class ServedModel:
         ]
         growing = [path for path in paths if path.room > 0]
         work = _Work(self, prompt, decoding, alternatives_above, watch, ended)
-        replies = self.connection.run(work.all(growing))
+        with _refusals_of_one_question():
+            replies = self.connection.run(work.all(growing))
         grown = {path.index: reply.continuation for path, reply in zip(growing, replies, strict=True)}
         continuations = tuple(grown.get(path.index, _NOTHING) for path in paths)
         return Decoded(continuations, _cost(prompt, replies), self._notes(prompt, replies))
@@ -191,6 +195,17 @@ class ServedModel:
     def vocabulary(self) -> list[tuple[int, str]]:
         """A server keeps it to itself."""
         raise NotSupported(f"{self.name} does not tell its vocabulary; use --embeddings nli")
+
+
+@contextmanager
+def _refusals_of_one_question() -> Iterator[None]:
+    """What the server will not have of this question it may have of another one."""
+    try:
+        yield
+    except Refused as refusal:
+        if refusal.status not in _ONE_QUESTION:
+            raise
+        raise BadQuestion(str(refusal)) from None
 
 
 def _untold(steps: Many[Step], floor: float | None) -> tuple[str, ...]:
@@ -295,5 +310,7 @@ _OWN_WORDS: dict[str, Json] = {
         "add_special_tokens": False, "top_k": 0, "min_p": 0.0, "repetition_penalty": 1.0,
         "stream_options": {"include_usage": True},
     },
-    "llama.cpp": {"samplers": ["temperature", "top_p"], "cache_prompt": True},
+    "llama.cpp": {
+        "samplers": ["temperature", "top_p"], "cache_prompt": True, "stream_options": {"include_usage": True},
+    },
 }  # fmt: skip
