@@ -27,7 +27,7 @@ from fakes import CAPITAL, MEANINGS, FakeNli
 from sdlg import Pipeline, ScriptedModel
 from sdlg.cli import main
 from sdlg.cli.serve import is_loopback
-from sdlg.errors import BadOption
+from sdlg.errors import BadOption, ServerFailed
 from sdlg.limits import check_limit
 from sdlg.pipeline import Progress
 from sdlg.records import Sequence
@@ -304,12 +304,31 @@ def test_given_answers_can_be_streamed(server):
     assert [event["type"] for event in events] == ["result"]
 
 
-def test_an_error_in_a_stream_is_its_last_event(server):
-    events, _ = server.events("/v1/uncertainty", {**ASKED, "stream": True, "options": {"strategy": "beam"}})
-    assert events[-1]["type"] == "error"
-    assert events[-1]["error"]["code"] == "not_supported"
-    events, _ = server.events("/v1/chat/completions", {**CHAT, "stream": True, "uncertainty": {"method": "beam"}})
-    assert "beam" in events[-1]["error"]["message"]
+class Failing(Talking):
+    def decode(self, *_, **__):
+        raise ServerFailed("the model's server is gone")
+
+
+def test_an_error_in_a_stream_is_its_last_event():
+    with running(Failing()) as server:
+        events, _ = server.events("/v1/uncertainty", {**ASKED, "stream": True})
+        assert events[-1]["type"] == "error"
+        assert "is gone" in events[-1]["error"]["message"]
+        events, _ = server.events("/v1/chat/completions", {**CHAT, "stream": True})
+        assert "is gone" in events[-1]["error"]["message"]
+
+
+def test_what_the_model_cannot_do_is_refused_before_anything_is_run(server):
+    for body in ({"options": {"strategy": "beam"}}, {"method": "beam"}, {"method": "beam", "stream": True}):
+        refused = server.post("/v1/uncertainty", {**ASKED, **body})
+        assert (refused.status_code, refused.json()["error"]["code"]) == (400, "not_supported")
+    assert server.get("/v1/settings").json()["methods"] == ["sdlg", "multinomial"]
+
+
+def test_naming_the_servers_preset_keeps_the_servers_options():
+    with running(stop_at="sentence") as server:
+        told = server.post("/v1/uncertainty", {**ASKED, "preset": "default"}).json()
+        assert told["options"]["decoding"]["stop_at"] == "sentence"
 
 
 # --- OpenAI's endpoints ---
