@@ -169,7 +169,7 @@ function offer(asked, compared = false) {
   const link = new URL(linkOf(asked, compared), location.href).href;
   at("share").replaceChildren(copyButton("Copy link", () => link));
   at("compare").textContent = `Compare with ${otherMethod(asked) === "sdlg" ? "SDLG" : "multinomial sampling"}`;
-  at("compare").hidden = compared;
+  at("compare").hidden = compared || !settings.methods.includes(otherMethod(asked));
 }
 
 /** The answer as it comes: one text node that grows, then a count of branches. */
