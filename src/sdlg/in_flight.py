@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
 from contextvars import copy_context
-from functools import wraps
+from functools import partial, wraps
 from threading import RLock
 from typing import Concatenate, ParamSpec, Protocol, TypeVar
 
@@ -37,7 +37,7 @@ def run_in_flight(
     with ThreadPoolExecutor(count, thread_name_prefix="sdlg") as pool:
         try:
             for item in items:
-                waiting[pool.submit(copy_context().run, _limited, limit, work, item)] = item
+                waiting[pool.submit(copy_context().run, _limited, limit, partial(work, item))] = item
                 while len(waiting) >= (_AHEAD * count if ordered else count):
                     yield _next(waiting, ordered)
             while waiting:
@@ -48,9 +48,9 @@ def run_in_flight(
                 future.cancel()
 
 
-def _limited(limit: Limit, work: Callable[[A], B], item: A) -> B:
+def _limited(limit: Limit, work: Callable[[], B]) -> B:
     with limited(limit):
-        return work(item)
+        return work()
 
 
 def _next(waiting: dict[Future[B], A], ordered: bool) -> tuple[A, Future[B]]:
@@ -70,14 +70,8 @@ def _done(work: Callable[[A], B], item: A) -> Future[B]:
 
 async def in_thread(work: Callable[[], B], pool: Executor | None = None) -> B:
     """Work that waits, for `await`. Cancelling it stops the work at its next step."""
-    limit = Limit()
-
-    def under_limit() -> B:
-        with limited(limit):
-            return work()
-
-    context = copy_context()
-    running = asyncio.get_running_loop().run_in_executor(pool, lambda: context.run(under_limit))
+    limit, context = Limit(), copy_context()
+    running = asyncio.get_running_loop().run_in_executor(pool, lambda: context.run(_limited, limit, work))
     try:
         return await running
     except asyncio.CancelledError:

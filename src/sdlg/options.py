@@ -49,7 +49,8 @@ def _within(value: object, kind: type, low: float, high: float) -> bool:
     return isinstance(value, allowed) and not isinstance(value, bool) and low <= value <= high  # NaN is not within
 
 
-STRATEGIES = ("greedy", "multinomial", "beam", "diverse_beam")
+BEAMS = ("beam", "diverse_beam")
+STRATEGIES = ("greedy", "multinomial", *BEAMS)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ Everything that an independent program needs to recompute every estimate is in t
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -103,6 +104,15 @@ class Result:
         from .views.notebook import notebook_view
 
         return notebook_view(self)
+
+
+def finite(value: Any) -> Any:
+    """A JSON value with null for NaN and infinities, which JSON does not know."""
+    if isinstance(value, dict):
+        return {key: finite(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [finite(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def sequence_dict(sequence: Sequence) -> dict[str, Any]:

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 from ..errors import BadOption, BadQuestion, Cancelled, RunError, SdlgError, ServerFailed
 from ..in_flight import run_in_flight
 from ..options import options_from
-from .files import names_in, open_output, quiet_transformers, read_text, write_line
-from .flags import add_models, add_options, named_options
+from .files import open_output, read_text, write_line
+from .flags import add_asking, add_models, add_options, load_pipeline, named_options
 
 if TYPE_CHECKING:
     from ..batch import Asked
@@ -50,14 +50,8 @@ def add_ask(commands: Any) -> None:
     ask.add_argument("--html", metavar="FILE", help="also write the result as a page in one file, to look at offline")
     ask.add_argument("--no-color", action="store_true", help="no colours (also: NO_COLOR, or a pipe)")
     ask.add_argument("--debug", action="store_true", help="show tracebacks")
-    models = add_models(ask)
-    models.add_argument("--method", default="sdlg", help="sdlg, multinomial, beam, diverse_beam (default: sdlg)")
-    models.add_argument(
-        "--measures", default="", metavar="NAMES", help="further measures, with commas (sdlg list measures)"
-    )
     ask.add_argument("--timeout", type=float, metavar="S", help="seconds for each question (default: none)")
-    models.add_argument("--calibration", metavar="FILE", help="of sdlg calibrate: says how many such answers are wrong")
-    models.add_argument("--other-models", default="", metavar="NAMES", help="for aleatoric and epistemic parts")
+    add_asking(add_models(ask))
     add_options(ask)
 
 
@@ -72,7 +66,7 @@ def _ask(parsed: argparse.Namespace) -> int:
     if parsed.html is not None:
         _check_page(parsed)
     if parsed.question is not None and not parsed.out:
-        return _ask_one(parsed, changes, context)
+        return _ask_one(parsed, context)
     return _ask_many(parsed, changes, context)
 
 
@@ -96,27 +90,14 @@ def _context(value: str | None) -> str | None:
     return read_text(Path(value[1:]))
 
 
-def _pipeline(parsed: argparse.Namespace, changes: dict[str, Any], watch: Any) -> Pipeline:
-    quiet_transformers()
-    from ..pipeline import Pipeline
-
-    return Pipeline(
-        parsed.model, parsed.nli, method=parsed.method, preset=parsed.preset,
-        device=parsed.device, dtype=parsed.dtype, tokenizer=parsed.tokenizer, patience=parsed.patience, watch=watch,
-        similarity_model=parsed.similarity_model,
-        measures=names_in(parsed.measures), other_models=names_in(parsed.other_models),
-        calibration=parsed.calibration, **changes,
-    )  # fmt: skip
-
-
-def _ask_one(parsed: argparse.Namespace, changes: dict[str, object], context: str | None) -> int:
+def _ask_one(parsed: argparse.Namespace, context: str | None) -> int:
     from rich.console import Console
 
     from ..views.progress import progress_line
     from ..views.terminal import print_result
 
     with progress_line() as watch:
-        result = _pipeline(parsed, changes, watch).ask(parsed.question, context=context, timeout=parsed.timeout)
+        result = load_pipeline(parsed, watch=watch).ask(parsed.question, context=context, timeout=parsed.timeout)
     if parsed.json:
         write_line(sys.stdout, result.to_json())
     else:
@@ -155,7 +136,7 @@ def _ask_many(parsed: argparse.Namespace, changes: dict[str, object], context: s
         return 0
     failed = 0
     with progress_line() as watch, open_output(parsed.out) as output:
-        pipeline = _pipeline(parsed, changes, watch)
+        pipeline = load_pipeline(parsed, watch=watch)
         at_once = parsed.in_flight or pipeline.in_flight
         work = partial(_answer_line, pipeline, parsed.timeout)
         with closing(run_in_flight(work, asked[done:], at_once)) as answers:  # an error ends what is under way

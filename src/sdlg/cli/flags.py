@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import argparse
 from dataclasses import fields
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..options import GROUPS, PRESETS, Options, option_groups
+from .files import names_in, quiet_transformers
+
+if TYPE_CHECKING:
+    from ..pipeline import Pipeline
 
 
 def add_models(command: argparse.ArgumentParser) -> Any:
@@ -36,6 +40,34 @@ def add_models(command: argparse.ArgumentParser) -> Any:
         "--similarity-model", default="minilm", help="sentence encoder or cross-encoder, for measures like SAR"
     )
     return models
+
+
+def add_asking(models: Any) -> None:
+    """What is done with the models, for commands that ask questions."""
+    models.add_argument("--method", default="sdlg", help="sdlg, multinomial, beam, diverse_beam (default: sdlg)")
+    models.add_argument(
+        "--measures", default="", metavar="NAMES", help="further measures, with commas (sdlg list measures)"
+    )
+    models.add_argument("--calibration", metavar="FILE", help="of sdlg calibrate: says how many such answers are wrong")
+    models.add_argument("--other-models", default="", metavar="NAMES", help="for aleatoric and epistemic parts")
+
+
+def load_pipeline(parsed: argparse.Namespace, **more: Any) -> Pipeline:
+    """The pipeline that `add_models`, `add_asking` and `add_options` describe."""
+    quiet_transformers()
+    from ..pipeline import Pipeline
+
+    named: dict[str, Any] = {
+        "similarity_model": parsed.similarity_model,
+        "measures": names_in(parsed.measures),
+        "other_models": names_in(parsed.other_models),
+        **named_options(parsed),
+        **more,
+    }
+    return Pipeline(
+        parsed.model, parsed.nli, method=parsed.method, preset=parsed.preset, device=parsed.device, dtype=parsed.dtype,
+        tokenizer=parsed.tokenizer, patience=parsed.patience, calibration=parsed.calibration, **named,
+    )  # fmt: skip
 
 
 def _at_least_one(text: str) -> int:

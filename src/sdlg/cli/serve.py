@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import BadOption
 from ..options import options_from
-from .files import names_in, quiet_transformers
-from .flags import add_models, add_options, named_options
+from .flags import add_asking, add_models, add_options, load_pipeline, named_options
 
 if TYPE_CHECKING:
     from ..serving.settings import Settings
@@ -53,11 +52,7 @@ def add_serve(commands: Any) -> None:
         "--allow-origin", action="append", default=[], metavar="URL", help="a page that may read answers (CORS)"
     )
     serve.add_argument("--debug", action="store_true", help="show tracebacks")
-    models = add_models(serve)
-    models.add_argument("--method", default="sdlg", help="sdlg, multinomial, beam, diverse_beam (default: sdlg)")
-    models.add_argument("--measures", default="", metavar="NAMES", help="further measures of every answer, with commas")
-    models.add_argument("--calibration", metavar="FILE", help="of sdlg calibrate: says how many such answers are wrong")
-    models.add_argument("--other-models", default="", metavar="NAMES", help="for aleatoric and epistemic parts")
+    add_asking(add_models(serve))
     add_options(serve)
 
 
@@ -110,19 +105,12 @@ def _address(host: str, port: int) -> str:
 
 
 def _app(parsed: argparse.Namespace, settings: Settings) -> Any:
-    quiet_transformers()
-    print(f"sdlg: loading {parsed.model} …", file=sys.stderr)
-    from ..pipeline import Pipeline
+    from ..models import checked_name
     from ..sampling import check_method
     from ..serving.app import create_app
 
-    options: dict[str, Any] = {**named_options(parsed)}
-    pipeline = Pipeline(
-        parsed.model, parsed.nli, method=parsed.method, preset=parsed.preset, device=parsed.device, dtype=parsed.dtype,
-        tokenizer=parsed.tokenizer, patience=parsed.patience,
-        similarity_model=None if parsed.similarity_model == "none" else parsed.similarity_model,
-        measures=names_in(parsed.measures), other_models=names_in(parsed.other_models),
-        calibration=parsed.calibration, **options,
-    )  # fmt: skip
+    print(f"sdlg: loading {checked_name(parsed.model)} …", file=sys.stderr)
+    similarity = None if parsed.similarity_model == "none" else parsed.similarity_model
+    pipeline = load_pipeline(parsed, similarity_model=similarity)
     check_method(pipeline.method, pipeline.model, pipeline.options)  # what every question would need
     return create_app(pipeline, settings)

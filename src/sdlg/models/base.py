@@ -107,6 +107,13 @@ Watcher = Callable[[int, int], None]
 Ended = Callable[[int, Continuation], None]
 
 
+def tell_all(ended: Ended | None, continuations: Many[Continuation]) -> None:
+    """Of continuations that came to their ends together."""
+    if ended is not None:
+        for place, continuation in enumerate(continuations):
+            ended(place, continuation)
+
+
 class LanguageModel(Protocol):
     """An engine. Implementations: `TransformersModel`, `server.ServedModel`, `ScriptedModel`. Threads may share it."""
 

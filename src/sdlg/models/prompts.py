@@ -5,7 +5,7 @@ In: a `Question`. Out: messages or text, and the strings at which an answer in t
 
 from __future__ import annotations
 
-from ..errors import NotSupported
+from ..errors import NotSupported, PromptTooLong
 from ..records import Question
 
 HEADER = "This is a bot that correctly answers questions."
@@ -19,6 +19,25 @@ def chosen_style(style: str, has_template: bool, name: str) -> str:
     if style == "chat" and not has_template:
         raise NotSupported(f"{name} has no chat template; use the prompt style 'plain'")
     return "chat" if style != "plain" and has_template else "plain"
+
+
+def untemplated_text(question: Question, style: str) -> str:
+    """The prompt in a style that needs no template: plain or raw."""
+    return plain_text(question) if style == "plain" else question.text
+
+
+def style_stops(style: str) -> tuple[str, ...]:
+    """The strings that end an answer in this style."""
+    return PLAIN_STOPS if style == "plain" else ()
+
+
+def check_fits(name: str, tokens: int, limit: int | None, what: str = "with its answer") -> None:
+    """Raise if a prompt leaves no room in the model's context."""
+    if limit is not None and tokens >= limit:
+        raise PromptTooLong(
+            f"the prompt has {tokens} tokens, but {name} reads at most {limit} {what}; "
+            "shorten the question or its context"
+        )
 
 
 def chat_messages(question: Question) -> list[dict[str, str]]:

@@ -17,7 +17,19 @@ from numpy.typing import NDArray
 from ..errors import NotSupported
 from ..options import Decoding
 from ..records import Alternative, Cost, Prompt, Question, StopRule
-from .base import NO_STOPS, Capabilities, Continuation, Decoded, Ended, Scored, Seed, Watcher, finished, path_generator
+from .base import (
+    NO_STOPS,
+    Capabilities,
+    Continuation,
+    Decoded,
+    Ended,
+    Scored,
+    Seed,
+    Watcher,
+    finished,
+    path_generator,
+    tell_all,
+)
 from .stopping import find_stop
 
 END = "<end>"
@@ -69,9 +81,7 @@ class ScriptedModel:
             self._continue(prompt, prefix, decoding, path_generator(seed, index), alternatives_above)
             for index, prefix in enumerate(prefixes)
         ]
-        if ended is not None:
-            for index, continuation in enumerate(found):
-                ended(index, continuation)
+        tell_all(ended, found)
         generated = sum(continuation.decisions for continuation in found)
         return Decoded(tuple(found), Cost(prompt_tokens=len(prompt.token_ids), generated_tokens=generated))
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from ..records import Prompt, Question, StopRule
 from .prefix_store import common_length
-from .prompts import PLAIN_STOPS, chat_messages, chosen_style, plain_text
+from .prompts import chat_messages, chosen_style, style_stops, untemplated_text
 
 TURN_ENDS = (
     "<|im_end|>", "<|eot_id|>", "<|end_of_turn|>", "<end_of_turn>", "<turn|>", "<|end|>", "<|endoftext|>", "</s>",
@@ -47,14 +47,13 @@ class TextSide:
     def prompt(self, question: Question, style: str, stop: StopRule) -> Prompt:
         """Chat if the tokenizer has a template and nothing else was asked for."""
         text, style = self.prompt_text(question, style)
-        strings = PLAIN_STOPS if style == "plain" else ()
-        return self._encoded(question, text, StopRule(self._end_ids, strings) | stop, style)
+        return self._encoded(question, text, StopRule(self._end_ids, style_stops(style)) | stop, style)
 
     def prompt_text(self, question: Question, style: str) -> tuple[str, str]:
         """The prompt as text, and its style: chat, plain or raw."""
         style = chosen_style(style, bool(getattr(self._tokenizer, "chat_template", None)), self._name)
         if style != "chat":
-            return plain_text(question) if style == "plain" else question.text, style
+            return untemplated_text(question, style), style
         messages = chat_messages(question)
         return self._tokenizer.apply_chat_template(messages, add_generation_prompt=True, tokenize=False), style
 

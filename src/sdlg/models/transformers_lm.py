@@ -18,23 +18,22 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ..errors import PromptTooLong
 from ..in_flight import one_at_a_time
-from ..options import STRATEGIES, Decoding
+from ..options import BEAMS, STRATEGIES, Decoding
 from ..records import Cost, Prompt, Question, Sequence, StopRule
-from .base import NO_STOPS, Capabilities, Continuation, Decoded, Ended, Scored, Seed, Watcher
+from .base import NO_STOPS, Capabilities, Continuation, Decoded, Ended, Scored, Seed, Watcher, tell_all
 from .beam_search import beam_search
 from .decoding import Start, decode_paths, score_paths
 from .layouts import LAYOUTS, choose_layout
 from .network import Network
 from .prefix_store import PrefixStore, common_length
+from .prompts import check_fits
 from .tokenizing import TextSide
 from .trunk import Chain, Growth, Trunk
 
 T = TypeVar("T")
 
 DEFAULT_PREFIX_BYTES = 256 * 2**20
-_BEAMS = ("beam", "diverse_beam")
 _PREFILL_CHUNK = 1024  # tokens per forward pass of a long prompt: bounds the memory of attention
 _MOST_PATHS = 64  # decoded together; more take turns, since every path's columns are seen by all
 _COMPLETE = Continuation((), (), "length", None, 0)
@@ -87,16 +86,8 @@ class TransformersModel:
     def prompt(self, question: Question, style: str, stop: StopRule = NO_STOPS) -> Prompt:
         """Chat if the tokenizer has a template and nothing else was asked for."""
         prompt = self._words.prompt(question, style, stop)
-        self._check_length(len(prompt.token_ids), "with its answer")
+        check_fits(self.name, len(prompt.token_ids), self.capabilities.context_tokens)
         return prompt
-
-    def _check_length(self, tokens: int, what: str) -> None:
-        limit = self.capabilities.context_tokens
-        if limit is not None and tokens >= limit:
-            raise PromptTooLong(
-                f"the prompt has {tokens} tokens, but {self.name} reads at most {limit} {what}; "
-                "shorten the question or its context"
-            )
 
     # -- decoding -----------------------------------------------------------------------------------------------
 
@@ -120,7 +111,7 @@ class TransformersModel:
         watch, ended = _placed(watch, places), _placed(ended, places)
         grown: list[Continuation] = []
         reused = len(prompt.token_ids)
-        most = len(unfinished) if decoding.strategy in _BEAMS else _MOST_PATHS
+        most = len(unfinished) if decoding.strategy in BEAMS else _MOST_PATHS
         for first in range(0, len(unfinished), most):
             some = unfinished[first : first + most]
             continuations, held = self._grow(prompt, some, decoding, seed, first, alternatives_above, watch, ended)
@@ -154,15 +145,13 @@ class TransformersModel:
         ended: Ended | None,
     ) -> tuple[list[Continuation], int]:
         """The continuations, and how many prompt tokens did not have to be run."""
-        is_chain = list(prefixes) == [()] and decoding.strategy not in _BEAMS
+        is_chain = list(prefixes) == [()] and decoding.strategy not in BEAMS
         trunk, tip, reused = self._trunk(prompt, at_tip=is_chain)
         growth: Growth = Chain(trunk) if is_chain else LAYOUTS[self.layout](trunk)
         starts = self._starts(growth, trunk, prompt.token_ids, prefixes, tip)
-        if decoding.strategy in _BEAMS:
+        if decoding.strategy in BEAMS:
             continuations = self._search(growth, starts, prompt, prefixes, decoding, min_probability)
-            if ended is not None:
-                for place, continuation in enumerate(continuations):
-                    ended(place, continuation)
+            tell_all(ended, continuations)
         else:
             continuations = decode_paths(
                 growth, starts, decoding, prompt.stop, self.text,
@@ -219,7 +208,8 @@ class TransformersModel:
     def score(self, prompt: Prompt, texts: Many[str], *, ended: Many[bool] | None = None) -> Scored:
         """The likelihood of given answers, tokenised here, once. Their ending is the likeliest token that ends one."""
         answers = [self._words.answer_ids(prompt, text) for text in texts]
-        self._check_length(len(prompt.token_ids) + max(map(len, answers), default=0), "with the answer that is scored")
+        tokens = len(prompt.token_ids) + max(map(len, answers), default=0)
+        check_fits(self.name, tokens, self.capabilities.context_tokens, "with the answer that is scored")
         endings = self._words.ending_ids(prompt.stop)
         has_ending = [bool(endings) and (ended is None or ended[k] or not answers[k]) for k in range(len(texts))]
         started = self._network.forward_tokens, self._network.steps

@@ -3,23 +3,12 @@
 from __future__ import annotations
 
 import json
-import math
 from typing import Any
 
 from starlette.responses import Response
 
+from ..results import finite
 from .failures import Failure
-
-
-def finite(value: Any) -> Any:
-    """The same with null for NaN and infinities, which JSON does not know."""
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, dict):
-        return {key: finite(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [finite(item) for item in value]
-    return value
 
 
 def encoded(value: Any) -> bytes:

@@ -7,14 +7,13 @@ the JSON no `<` is left that could end its element. The policy allows exactly th
 from __future__ import annotations
 
 import json
-import math
 import re
 from base64 import b64encode
 from hashlib import sha256
 from html import escape
 
 from ..page import static_text
-from ..results import Result
+from ..results import Result, finite
 from .reading import reading
 
 _START = """
@@ -70,17 +69,8 @@ def _digest(text: str) -> str:
 
 def _data(result: Result) -> str:
     """JSON that every browser reads: no NaN, no `<`, and half a surrogate pair escaped."""
-    text = json.dumps(_known(result.to_dict()), ensure_ascii=False, allow_nan=False)
+    text = json.dumps(finite(result.to_dict()), ensure_ascii=False, allow_nan=False)
     return re.sub("[<>&\u2028\u2029\ud800-\udfff]", lambda found: f"\\u{ord(found.group()):04x}", text)
-
-
-def _known(value: object) -> object:
-    """The same with null for numbers that are undefined."""
-    if isinstance(value, dict):
-        return {name: _known(item) for name, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_known(item) for item in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _plain(result: Result) -> str:

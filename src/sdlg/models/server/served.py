@@ -16,10 +16,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from ...errors import BadQuestion, NotSupported, PromptTooLong
-from ...options import STRATEGIES, Decoding
+from ...errors import BadQuestion, NotSupported
+from ...options import BEAMS, STRATEGIES, Decoding
 from ...records import Cost, Prompt, Question, StopRule
-from ..base import NO_STOPS, Capabilities, Continuation, Decoded, Ended, Scored, Seed, Watcher, path_generator
+from ..base import NO_STOPS, Capabilities, Continuation, Decoded, Ended, Scored, Seed, Watcher, path_generator, tell_all
+from ..prompts import check_fits
 from .connection import Connection, Json, Refused
 from .facts import ServerFacts
 from .paths import Path, PathReply
@@ -33,7 +34,6 @@ _WIDTH = {"llama.cpp": 1}
 _STOP_STRINGS = 4  # as many as OpenAI takes
 _ONE_QUESTION = (400, 413, 422)  # refusals that another question may not meet
 _PROMPTS = 1_000  # text prompts whose size is remembered
-_BEAMS = ("beam", "diverse_beam")
 _NOTHING = Continuation((), (), "length", None, 0)
 
 
@@ -73,12 +73,7 @@ class ServedModel:
         """In the model's own format."""
         with _refusals_of_one_question():
             prompt = self.words.prompt(question, style, stop)
-        limit = self.facts.context_tokens
-        if limit is not None and len(prompt.token_ids) >= limit:
-            raise PromptTooLong(
-                f"the prompt has {len(prompt.token_ids)} tokens, but {self.name} reads at most {limit} with its "
-                "answer; shorten the question or its context"
-            )
+        check_fits(self.name, len(prompt.token_ids), self.facts.context_tokens)
         return prompt
 
     def decode(
@@ -96,11 +91,9 @@ class ServedModel:
         if decoding.strategy not in self.capabilities.strategies:
             raise NotSupported(f"{self.name} cannot decode by {decoding.strategy}")
         room = self._room(prompt, decoding)
-        if decoding.strategy in _BEAMS:
+        if decoding.strategy in BEAMS:
             found = self._search(prompt, prefixes, replace(decoding, max_tokens=room), alternatives_above)
-            if ended is not None:
-                for place, continuation in enumerate(found.continuations):
-                    ended(place, continuation)
+            tell_all(ended, found.continuations)
             return found
         paths = [
             Path(index, prefix, room - len(prefix), int(path_generator(seed, index).integers(2**31)))

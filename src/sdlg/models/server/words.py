@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from ...errors import NotSupported, ServerFailed
 from ...records import Prompt, Question, StopRule
-from ..prompts import PLAIN_STOPS, chat_messages, chosen_style, plain_text
+from ..prompts import chat_messages, chosen_style, style_stops, untemplated_text
 from ..tokenizing import TURN_ENDS, TextSide
 from .connection import Connection, Json
 from .tokens import LearnedTokens, own_id
@@ -75,13 +75,12 @@ class LlamaWords(_Learned):
     def prompt(self, question: Question, style: str, stop: StopRule) -> Prompt:
         """As text, then as ids."""
         style = chosen_style(style, self._has_template, self._name)
-        if style != "chat":
-            text = plain_text(question) if style == "plain" else question.text
-            own = StopRule(self._end_ids, PLAIN_STOPS if style == "plain" else ())
-            return Prompt(tuple(self._tokenised(text, special=True)), own | stop, style)
-        rendered = self._asked("/apply-template", {"messages": chat_messages(question)}, "prompt", str)
-        ids = self._tokenised(rendered, special=True)
-        return Prompt(tuple(ids), StopRule(self._end_ids) | stop, "chat")
+        if style == "chat":
+            text = self._asked("/apply-template", {"messages": chat_messages(question)}, "prompt", str)
+        else:
+            text = untemplated_text(question, style)
+        own = StopRule(self._end_ids, style_stops(style))
+        return Prompt(tuple(self._tokenised(text, special=True)), own | stop, style)
 
     def _tokenised(self, text: str, *, special: bool) -> list[int]:
         body = {"content": text, "add_special": special, "parse_special": True}
@@ -119,9 +118,8 @@ class TextWords(_Learned):
             text, style = self._side.prompt_text(question, style)
         else:
             style = chosen_style(style, False, f"{self._name} (without --tokenizer)")
-            text = plain_text(question) if style == "plain" else question.text
-        strings = PLAIN_STOPS if style == "plain" else ()
-        return TextPrompt((), StopRule(self._end_ids, strings) | stop, style, text=text)
+            text = untemplated_text(question, style)
+        return TextPrompt((), StopRule(self._end_ids, style_stops(style)) | stop, style, text=text)
 
 
 class WholeTexts(_Learned):
