@@ -32,9 +32,9 @@ _number = itertools.count(int(time.time()) % 10_000_000)  # no prompt was ever a
 def main() -> None:
     given = os.environ.get("SDLG_TEST_SERVER")
     with nullcontext(given) if given else llama_server.llama_server() as url:
-        model = sdlg.load_model(url, patience=600)
+        model = sdlg.load_model(url, retry_seconds=600)
         assert isinstance(model, ServedModel)
-        print(f"{model.facts.kind} {model.facts.version}, {BRANCHES} branches, {ROUNDS} rounds")
+        print(f"{model.server.kind} {model.server.version}, {BRANCHES} branches, {ROUNDS} rounds")
         for name, question in (("short", short_question), ("long", long_question)):
             _compare(model, name, question)
         _fill(model)
@@ -51,7 +51,7 @@ def long_question() -> Question:
 def _compare(model: ServedModel, name: str, question: Callable[[], Question]) -> None:
     """Seconds per generated token of one round of branches, for every way to send them, in turn."""
     own = model.width
-    widths = [1, 2, 4, None] if model.facts.kind == "llama.cpp" else [1, None]
+    widths = [1, 2, 4, None] if model.server.kind == "llama.cpp" else [1, None]
     seconds: dict[str, list[float]] = {}
     for _ in range(ROUNDS):
         for width in widths:
@@ -69,7 +69,7 @@ def _compare(model: ServedModel, name: str, question: Callable[[], Question]) ->
 
 
 def _no_cache(model: ServedModel) -> dict[str, object]:
-    return {"cache_prompt": False} if model.facts.kind == "llama.cpp" else {"cache_salt": uuid.uuid4().hex}
+    return {"cache_prompt": False} if model.server.kind == "llama.cpp" else {"cache_salt": uuid.uuid4().hex}
 
 
 def _branches(

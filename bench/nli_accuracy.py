@@ -9,12 +9,12 @@ import os
 import random
 from pathlib import Path
 
-from sdlg.nli import Verdict, load_nli
+from sdlg.nli import NliProbabilities, load_nli
 
 DATA = Path(os.environ.get("SDLG_DATA", Path(__file__).resolve().parents[2] / "shared" / "data")) / "nli"
 
 
-def likeliest(verdict: Verdict) -> str:
+def likeliest(verdict: NliProbabilities) -> str:
     return max(("contradiction", "neutral", "entailment"), key=lambda label: float(getattr(verdict, label)))
 
 

@@ -16,14 +16,14 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from sdlg.threads import calm_threads
+from sdlg.loading.devices import calm_threads
 
 calm_threads()
 
-from sdlg.answers import Row, parse_row, row_line  # noqa: E402
 from sdlg.clustering import cluster_answers  # noqa: E402
-from sdlg.estimators.base import given  # noqa: E402
-from sdlg.estimators.table import Unavailable, all_measures, measure_all  # noqa: E402
+from sdlg.formats.answers import AnswersRow, parse_row, row_line  # noqa: E402
+from sdlg.measures.base import given  # noqa: E402
+from sdlg.measures.table import Unavailable, all_measures, measure_all  # noqa: E402
 from sdlg.nli import load_nli  # noqa: E402
 from sdlg.nli.base import NliModel  # noqa: E402
 from sdlg.options import Clustering  # noqa: E402
@@ -72,7 +72,7 @@ def score(lines: list[str], names: list[str]) -> int:
         measured = measure_all(samples, names)
         told = {name: found.reason if isinstance(found, Unavailable) else found for name, found in measured.items()}
         values += sum(not isinstance(found, str) for found in told.values())
-        row_line(Row(number, question, samples), samples.clusters, told)
+        row_line(AnswersRow(number, question, samples), samples.clusters, told)
     return values
 
 

@@ -22,17 +22,17 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import sdlg
-from sdlg.threads import calm_threads
+from sdlg.loading.devices import calm_threads
 
 calm_threads()
 
 import torch  # noqa: E402
 
 from sdlg.clustering import cluster_answers  # noqa: E402
-from sdlg.models.network import Network  # noqa: E402
-from sdlg.models.prefix_store import PrefixStore  # noqa: E402
-from sdlg.models.transformers_lm import TransformersModel  # noqa: E402
-from sdlg.models.trunk import Trunk  # noqa: E402
+from sdlg.models.local.kv_tree import PrefixKV  # noqa: E402
+from sdlg.models.local.network import Network  # noqa: E402
+from sdlg.models.local.prefix_store import PrefixStore  # noqa: E402
+from sdlg.models.local.transformers_model import TransformersModel  # noqa: E402
 from sdlg.nli.classifier import SequenceClassifier  # noqa: E402
 from sdlg.records import Prompt, Question  # noqa: E402
 
@@ -130,7 +130,7 @@ class Bench:
 
     def forget(self) -> None:
         network = self.lm._network
-        self.lm._store = PrefixStore(lambda: Trunk(network, native=False), 2**28)
+        self.lm._store = PrefixStore(lambda: PrefixKV(network, native=False), 2**28)
 
     # -- the others
 
@@ -144,8 +144,8 @@ class Bench:
             )  # fmt: skip
         return out[:, len(prompt.token_ids) :]
 
-    def cluster(self, question: str, sequences: list[torch.Tensor]) -> None:
-        texts = [self.lm.text(ids.tolist()).split("\n")[0].split(" Q:")[0].strip() for ids in sequences]
+    def cluster(self, question: str, generations: list[torch.Tensor]) -> None:
+        texts = [self.lm.text(ids.tolist()).split("\n")[0].split(" Q:")[0].strip() for ids in generations]
         cluster_answers(texts, lambda pairs: self.nli.judge(question, pairs), self.pipeline.options.clustering)
 
     def separate(self, question: str) -> None:
@@ -161,7 +161,7 @@ class Bench:
         prompt = self.prompt(question)
         result = self.results[-1]  # the same substitutions as ours, so that the same work is compared
         answer = self.generate(prompt, num_beams=5, do_sample=False)[0]
-        self.nli.sensitivity(question, self.lm.text(answer.tolist()))
+        self.nli.input_gradients(question, self.lm.text(answer.tolist()))
         found = [answer]
         for sample in result.samples[1:]:
             assert sample.substitution is not None

@@ -29,17 +29,17 @@ def measure(threads: int) -> dict[str, float]:
     import torch
     from transformers import AutoModelForCausalLM
 
-    from sdlg.models.embedded import smollm2_folder
-    from sdlg.models.network import Network
-    from sdlg.models.trunk import Tree, Trunk
+    from sdlg.models.local.gguf import smollm2_folder
+    from sdlg.models.local.kv_tree import MaskedTree, PrefixKV
+    from sdlg.models.local.network import Network
 
     torch.set_num_threads(threads)
     network = Network(AutoModelForCausalLM.from_pretrained(smollm2_folder(), dtype=torch.float32).eval())
     found: dict[str, list[float]] = {"prefill of 300": [], "step of 1": [], "step of 9": []}
     for _ in range(3):
-        trunk = Trunk(network, native=False)
-        found["prefill of 300"].append(_timed(lambda trunk=trunk: trunk.extend(range(1000, 1300))))
-        tree = Tree(trunk)
+        prefix_kv = PrefixKV(network, native=False)
+        found["prefill of 300"].append(_timed(lambda prefix_kv=prefix_kv: prefix_kv.extend(range(1000, 1300))))
+        tree = MaskedTree(prefix_kv)
         for _ in range(6):
             found["step of 1"].append(_timed(lambda tree=tree: tree.grow([299], [5])))
             found["step of 9"].append(_timed(lambda tree=tree: tree.grow([299] * 9, [5] * 9)))

@@ -5,8 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import re
-from collections.abc import Mapping
-from collections.abc import Sequence as Many
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -16,10 +15,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from sdlg.models.base import Capabilities, Decoded, Ended, Watcher
-from sdlg.models.beam_search import beam_search
-from sdlg.models.decoding import Start
+from sdlg.models.local.beam_search import beam_search
+from sdlg.models.local.decoding import Start
 from sdlg.models.scripted import END, ScriptedModel
-from sdlg.nli.base import SAME_TEXT, Sensitivity, Verdict
+from sdlg.nli.base import SAME_TEXT, InputGradients, NliProbabilities
 from sdlg.options import STRATEGIES, Decoding
 from sdlg.records import Cost, Prompt
 
@@ -146,7 +145,7 @@ class TreeModel(ScriptedModel):
     def decode(
         self,
         prompt: Prompt,
-        prefixes: Many[tuple[int, ...]],
+        prefixes: Sequence[tuple[int, ...]],
         decoding: Decoding,
         *,
         seed: int | tuple[int, ...] = 0,
@@ -159,19 +158,17 @@ class TreeModel(ScriptedModel):
             return super().decode(
                 prompt, prefixes, decoding, seed=seed, alternatives_above=alternatives_above, watch=watch, ended=ended
             )
-        growth, distinct = ScriptGrowth(self), list(dict.fromkeys(prefixes))
-        starts = [Start(prefix, growth.add(prefix), growth.logits(prefix)) for prefix in distinct]
+        tree, distinct = ScriptGrowth(self), list(dict.fromkeys(prefixes))
+        starts = [Start(prefix, tree.add(prefix), tree.logits(prefix)) for prefix in distinct]
         wanted = [prefixes.count(prefix) for prefix in distinct]
-        found = beam_search(
-            growth, starts, wanted, decoding, prompt.stop, self.text, min_probability=alternatives_above
-        )
+        found = beam_search(tree, starts, wanted, decoding, prompt.stop, self.text, min_probability=alternatives_above)
         every = [result.continuation for results in found for result in results]
         possible = [c for c in every if math.isfinite(math.fsum((*c.logprobs, c.stop_logprob or 0.0)))]
         return Decoded(tuple(possible), Cost(generated_tokens=sum(c.decisions for c in possible)))
 
 
 class ScriptGrowth:
-    """A `Growth` whose logits are the script's log-probabilities. A node is a path of token ids."""
+    """A `KVTree` whose logits are the script's log-probabilities. A node is a path of token ids."""
 
     def __init__(self, model: TreeModel) -> None:
         self._model = model
@@ -189,14 +186,14 @@ class ScriptGrowth:
             found[option.token_id] = option.logprob
         return found
 
-    def grow(self, parents: Many[int], tokens: Many[int]) -> tuple[list[int], Tensor]:
+    def grow(self, parents: Sequence[int], tokens: Sequence[int]) -> tuple[list[int], Tensor]:
         paths = [(*self._paths[parent], token) for parent, token in zip(parents, tokens, strict=True)]
         return [self.add(path) for path in paths], torch.stack([self.logits(path) for path in paths])
 
     def close(self) -> None:
         """Nothing to leave behind."""
 
-    def adopt(self, node: int) -> bool:
+    def keep_path(self, node: int) -> bool:
         return False
 
 
@@ -215,21 +212,21 @@ class TreeNli:
         self._random = np.random.default_rng([seed, 1])
         self._vectors: Array = np.random.default_rng(seed).standard_normal((tree.branching, WIDTH))
 
-    def judge(self, question: str, pairs: Many[tuple[str, str]]) -> list[Verdict]:
+    def judge(self, question: str, pairs: Sequence[tuple[str, str]]) -> list[NliProbabilities]:
         self.pairs_run += len(pairs)
-        return [SAME_TEXT if self._mean_the_same(*pair) else Verdict(1.0, 0.0, 0.0) for pair in pairs]
+        return [SAME_TEXT if self._mean_the_same(*pair) else NliProbabilities(1.0, 0.0, 0.0) for pair in pairs]
 
     def _mean_the_same(self, one: str, other: str) -> bool:
         return self._tree.meanings[words_of(one)] == self._tree.meanings[words_of(other)]
 
-    def sensitivity(self, question: str, answer: str) -> Sensitivity:
+    def input_gradients(self, question: str, answer: str) -> InputGradients:
         self.gradients_run += 1
         words, spans = words_of(answer), tuple(match.span() for match in re.finditer(r"\S+", answer))
         signal = np.array([self._towards_change(words, place) for place in range(len(words))])  # (words, WIDTH)
         noise = self._random.standard_normal(signal.shape)
         norms = [float(np.linalg.norm(rows, axis=1).mean()) for rows in (signal, noise)]
         gradients = signal + noise * norms[0] / norms[1] if self._informed and norms[0] else noise
-        return Sensitivity(spans, self._vectors[list(words)], gradients / 2, gradients / 2)
+        return InputGradients(spans, self._vectors[list(words)], gradients / 2, gradients / 2)
 
     def _towards_change(self, words: Words, place: int) -> Array:
         """The sum of z_i − z_j over the words j that would change the meaning here."""
@@ -241,6 +238,6 @@ class TreeNli:
                 total = total + self._vectors[words[place]] - self._vectors[other]
         return total
 
-    def embed(self, texts: Many[tuple[str, str]]) -> Array:
+    def embed(self, texts: Sequence[tuple[str, str]]) -> Array:
         rows: Array = np.array([self._vectors[words_of(surface)[0]] for _, surface in texts])
         return rows

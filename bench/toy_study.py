@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
-from collections.abc import Sequence as Many
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 import numpy as np
 
 from sdlg.clustering import cluster_answers
-from sdlg.estimators import samples_of
-from sdlg.estimators.base import Samples
-from sdlg.estimators.table import measure_all
+from sdlg.measures import samples_of
+from sdlg.measures.base import MeasureInputs
+from sdlg.measures.table import measure_all
 from sdlg.options import Options, options_from
 from sdlg.records import Estimate, Question
 from sdlg.sampling import SAMPLERS, Request, Sampled
@@ -69,23 +68,23 @@ def options_for(tree: Tree, way: Way, samples: int, seed: int) -> Options:
     return options_from("default", changes)
 
 
-def sample(tree: Tree, way: Way, samples: int, seed: int, **changes: object) -> Samples:
+def sample(tree: Tree, way: Way, samples: int, seed: int, **changes: object) -> MeasureInputs:
     """As `Pipeline.ask` does: sequences by the sampler, clusters by the NLI model."""
     model, nli = model_of(tree), TreeNli(tree, informed=way.informed, seed=seed)
     options = options_for(tree, way, samples, seed).updated(**changes)
     sampled: Sampled = SAMPLERS[way.sampler](Request(QUESTION, model, nli, options))
-    texts = [sequence.text for sequence in sampled.sequences]
+    texts = [generation.text for generation in sampled.generations]
     clusters = cluster_answers(texts, lambda pairs: nli.judge(QUESTION.text, pairs), options.clustering)
-    return samples_of(sampled.sequences, sampled.substitutions, clusters)
+    return samples_of(sampled.generations, sampled.substitutions, clusters)
 
 
-def first(samples: Samples, count: int) -> Samples:
+def first(samples: MeasureInputs, count: int) -> MeasureInputs:
     """The first so many of them."""
     cut = {name: getattr(samples, name)[:count] for name in samples.known}
     return replace(samples, **cut)
 
 
-def sample_each(tree: Tree, way: Way, counts: Many[int], seed: int) -> Iterator[tuple[int, Samples]]:
+def sample_each(tree: Tree, way: Way, counts: Sequence[int], seed: int) -> Iterator[tuple[int, MeasureInputs]]:
     if way.grows:
         most = sample(tree, way, max(counts), seed)
         yield from ((count, first(most, count)) for count in counts)
@@ -119,21 +118,21 @@ class Found:
 
     truth: float
     estimates: Mapping[tuple[str, str, int], float]  # way, estimator, N → nats
-    sequences: Mapping[tuple[str, int], int]  # way, N → how many there were
+    generations: Mapping[tuple[str, int], int]  # way, N → how many there were
     coverage: Mapping[tuple[str, int], float]
     after_end: float  # mass that SDLG cannot reach
     plans: Mapping[tuple[str, int], float]
 
 
-def measure_tree(seed: int, ways: Mapping[str, Way] = WAYS, counts: Many[int] = tuple(SAMPLES)) -> Found:
+def measure_tree(seed: int, ways: Mapping[str, Way] = WAYS, counts: Sequence[int] = tuple(SAMPLES)) -> Found:
     tree = random_tree(np.random.default_rng([SEED, seed]))
     estimates: dict[tuple[str, str, int], float] = {}
-    sequences: dict[tuple[str, int], int] = {}
+    generations: dict[tuple[str, int], int] = {}
     coverage: dict[tuple[str, int], float] = {}
     for name, way in ways.items():
         for count, samples in sample_each(tree, way, counts, seed):
             measured = measure_all(samples, (*ESTIMATORS.values(), *EXTRA))
-            sequences[name, count] = len(samples)
+            generations[name, count] = len(samples)
             for label, measure in ESTIMATORS.items():
                 value = measured[measure]
                 if isinstance(value, Estimate):
@@ -141,7 +140,7 @@ def measure_tree(seed: int, ways: Mapping[str, Way] = WAYS, counts: Many[int] = 
             if isinstance(covered := measured["coverage"], Estimate):
                 coverage[name, count] = covered.value
     plans = simulate_plans(tree, seed, counts)
-    return Found(tree.semantic_entropy, estimates, sequences, coverage, mass_after_end(tree), plans)
+    return Found(tree.semantic_entropy, estimates, generations, coverage, mass_after_end(tree), plans)
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,35 +157,35 @@ class Line:
     bias: float
     bias_half_width: float
     spearman: float  # rank correlation of estimate and truth over the trees
-    sequences: float  # that there were, mean
+    generations: float  # that there were, mean
     coverage: float  # mean; NaN for samplers that do not branch
 
 
-def summarise(found: Many[Found]) -> list[Line]:
+def summarise(found: Sequence[Found]) -> list[Line]:
     """All trees at every N, and their thirds at some."""
     keys = dict.fromkeys(key for one in found for key in one.estimates)
     lines = [_line("all", found, *key) for key in keys]
     return lines + [_line(name, part, *key) for name, part in thirds(found).items() for key in keys if key[2] in SHOWN]
 
 
-def thirds(found: Many[Found]) -> dict[str, list[Found]]:
+def thirds(found: Sequence[Found]) -> dict[str, list[Found]]:
     """By true entropy."""
     ordered = sorted(found, key=lambda one: one.truth)
     cuts = [len(found) * k // 3 for k in range(4)]
     return {name: ordered[cuts[k] : cuts[k + 1]] for k, name in enumerate(("low", "middle", "high"))}
 
 
-def _line(part: str, found: Many[Found], sampler: str, estimator: str, samples: int) -> Line:
+def _line(part: str, found: Sequence[Found], sampler: str, estimator: str, samples: int) -> Line:
     having = [one for one in found if (sampler, estimator, samples) in one.estimates]
     values = np.array([one.estimates[sampler, estimator, samples] for one in having])
     truths = np.array([one.truth for one in having])
     errors = values - truths
-    sequences = float(np.mean([one.sequences[sampler, samples] for one in having]))
+    generations = float(np.mean([one.generations[sampler, samples] for one in having]))
     coverages = [one.coverage[sampler, samples] for one in having if (sampler, samples) in one.coverage]
     return Line(
         part, sampler, estimator, samples, len(having),
         float(np.abs(errors).mean()), half_width(np.abs(errors)), float(errors.mean()), half_width(errors),
-        spearman(values, truths), sequences, float(np.mean(coverages)) if coverages else math.nan,
+        spearman(values, truths), generations, float(np.mean(coverages)) if coverages else math.nan,
     )  # fmt: skip
 
 
@@ -217,7 +216,7 @@ PLANS: Mapping[str, tuple[bool, bool]] = {  # branches after the answer's end, s
 }
 
 
-def simulate_plans(tree: Tree, seed: int, counts: Many[int]) -> dict[tuple[str, int], float]:
+def simulate_plans(tree: Tree, seed: int, counts: Sequence[int]) -> dict[tuple[str, int], float]:
     """Branch mass entropy of each plan. Strata are ordered by their mass, which a sampler knows before it branches."""
     answer, random = greedy_answer(tree), np.random.default_rng([SEED, seed, 1])
     found = {}

@@ -18,7 +18,7 @@ import argparse
 import csv
 import math
 import time
-from collections.abc import Sequence as Many
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -71,7 +71,7 @@ def _cell(line: Line) -> str:
     return f"{line.mean_absolute_error:.3f} ± {line.mean_absolute_error_half_width:.3f} ({line.bias:+.2f})"
 
 
-def best_table(lines: list[Line], counts: Many[int] = (2, 3, 5, 7, 10, 15, 20)) -> str:
+def best_table(lines: list[Line], counts: Sequence[int] = (2, 3, 5, 7, 10, 15, 20)) -> str:
     """The three smallest errors at each N; blind scores aside."""
     rows = ["| N | smallest error | second | third |", "|---|---|---|---|"]
     for count in counts:
@@ -92,13 +92,14 @@ def sequences_table(lines: list[Line], shown: tuple[int, ...] = SHOWN) -> str:
     for sampler in WAYS:
         at = {line.samples: line for line in lines if line.sampler == sampler}
         cells = [
-            f"{at[n].sequences:.1f}" + ("" if math.isnan(at[n].coverage) else f", {at[n].coverage:.3f}") for n in shown
+            f"{at[n].generations:.1f}" + ("" if math.isnan(at[n].coverage) else f", {at[n].coverage:.3f}")
+            for n in shown
         ]
         rows.append(f"| {sampler} | {' | '.join(cells)} |")
     return "\n".join(rows)
 
 
-def by_entropy_table(found: Many[Found], lines: list[Line], count: int = 10) -> str:
+def by_entropy_table(found: Sequence[Found], lines: list[Line], count: int = 10) -> str:
     """Mean absolute error within thirds of the trees, by their true entropy."""
     parts = thirds(found)
     heads = [f"{name}: {part[0].truth:.2f}–{part[-1].truth:.2f} nats" for name, part in parts.items()]
@@ -110,7 +111,7 @@ def by_entropy_table(found: Many[Found], lines: list[Line], count: int = 10) -> 
     return "\n".join(rows)
 
 
-def paired_table(found: Many[Found], counts: Many[int] = (5, 10, 20)) -> str:
+def paired_table(found: Sequence[Found], counts: Sequence[int] = (5, 10, 20)) -> str:
     """Absolute error of SDLG (sampled branches) + branch mass less that of others, on the same trees."""
     parts = {"all": list(found), **thirds(found)}
     rows = [f"| less the error of | N | {' | '.join(parts)} |", "|---|---|" + "---|" * len(parts)]
@@ -121,13 +122,13 @@ def paired_table(found: Many[Found], counts: Many[int] = (5, 10, 20)) -> str:
     return "\n".join(rows)
 
 
-def _paired_cell(found: Many[Found], one: tuple[str, str, int], other: tuple[str, str, int]) -> str:
+def _paired_cell(found: Sequence[Found], one: tuple[str, str, int], other: tuple[str, str, int]) -> str:
     both = [tree for tree in found if one in tree.estimates and other in tree.estimates]
     gaps = [abs(tree.estimates[one] - tree.truth) - abs(tree.estimates[other] - tree.truth) for tree in both]
     return f"{np.mean(gaps):+.3f} ± {half_width(np.array(gaps)):.3f}"
 
 
-def plans_table(found: Many[Found], shown: tuple[int, ...] = SHOWN) -> str:
+def plans_table(found: Sequence[Found], shown: tuple[int, ...] = SHOWN) -> str:
     rows = [f"| plan | {' | '.join(f'N = {n}' for n in shown)} |", "|---|" + "---|" * len(shown)]
     for plan in PLANS:
         errors = [np.array([one.plans[plan, n] - one.truth for one in found]) for n in shown]

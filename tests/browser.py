@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from sdlg.page import static_files
+from sdlg.browser import static_files
 
 CHROMIUM = Path("/usr/bin/chromium")
 FLAGS = [

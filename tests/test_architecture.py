@@ -7,60 +7,67 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 SOURCE = Path(__file__).resolve().parents[1] / "src" / "sdlg"
 
 # Left to right. A module may import from its own column and from those to its left.
 COLUMNS = [
     {"errors", "records"},
-    {"options", "home", "threads", "tokenizers", "limits"},
-    {"in_flight"},
+    {"options"},
+    {"concurrency", "loading"},
     {"models"},
-    {"nli", "similarity", "alignment"},
-    {"scoring", "clustering", "estimators"},
-    {"sampling", "evidence", "answers"},
-    {"measuring"},
-    {"results", "risk"},
-    {"pipeline", "batch"},
+    {"nli", "similarity"},
+    {"scoring", "clustering"},
+    {"sampling"},
+    {"measures"},
+    {"formats"},
+    {"risk"},
+    {"pipeline"},
+    {"browser"},
+    {"views"},
     {"datasets", "correctness"},
     {"evaluation"},
-    {"page"},
-    {"views"},
     {"serving"},
     {"cli"},
 ]
-LOADERS = {
-    "similarity/encoders",
-    "models/loading",
-    "models/network",
-    "models/trunk",
-    "models/transformers_lm",
-    "models/embedded",
-    "nli/classifier",
-    "nli/embedded",
-    "correctness/bleurt",
-    "tokenizers",
-}
+LOCAL = {
+    f"models/local/{name}"
+    for name in (
+        "beam_search", "choosing", "decoding", "gguf", "kv_tree", "layouts", "loading", "network", "transformers_model",
+    )
+}  # fmt: skip
+LOADERS = {"similarity/encoders", "nli/classifier", "nli/embedded", "correctness/bleurt", "loading/tokenizers"}
 ROOMS = {
-    "torch": LOADERS
-    | {"models/choosing", "models/decoding", "models/beam_search", "models/layouts", "models/server/search", "threads"},
+    "torch": LOADERS | LOCAL | {"models/server/search", "loading/devices"},
     "httpx2": {"models/server/connection"},
     "tenacity": {"models/server/connection"},
-    "transformers": LOADERS,
-    "rich": {"views/terminal", "views/progress", "views/evaluation", "cli/ask"},
+    "transformers": LOADERS | LOCAL,
+    "rich": {"views/terminal", "views/progress", "evaluation/progress_view", "cli/ask"},
     "rouge_score": {"correctness/rouge"},
     "sklearn": {"evaluation/calibration"},
     "matplotlib": {"evaluation/calibration_figure", "evaluation/report/figures"},
-    "jinja2": {"evaluation/report/page"},
+    "jinja2": {"evaluation/report/html"},
     "pyarrow": {"evaluation/export"},
     "datasets": {"datasets/__init__"},
     "ray": {"evaluation/ray_engine"},
     "fastapi": {"serving/app", "serving/documents", "serving/listening"},
-    "starlette": {f"serving/{name}" for name in ("app", "guards", "metrics", "pages", "streaming", "wire")},
+    "starlette": {f"serving/{name}" for name in ("app", "guards", "metrics", "browser_files", "streaming", "wire")},
     "pydantic": {"serving/schemas"},
     "prometheus_client": {"serving/metrics"},
     "uvicorn": {"serving/listening"},
 }  # fmt: skip
-LATE = {"results": {"views"}}  # a result shows itself in a notebook: imported when it does
+# What importing a module must not import, by whatever way: torch alone takes over a second.
+LIGHT = {
+    "__init__": {*ROOMS, "numpy"},
+    "cli/__init__": {*ROOMS, "numpy"},
+    "pipeline": {*ROOMS},
+    "models/server/connecting": {"torch", "transformers"},
+    "formats/answers": {*ROOMS},
+    "measures/measuring": {*ROOMS},
+    "evaluation/results": {*ROOMS},
+}
+LATE = {"formats": {"views"}}  # a result shows itself in a notebook: imported when it does
 
 
 def modules():
@@ -108,6 +115,40 @@ def test_heavy_packages_stay_in_their_room():
             package = module.split(".")[0]
             if level == 0 and package in ROOMS:
                 assert name in ROOMS[package], f"{name} imports {package}"
+
+
+def imported_at_once(tree):
+    """(module, level, names) of the imports that run when the module is imported: not those inside functions."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            node.body = []
+    yield from imports(tree)
+
+
+def everything_imported(name, trees, seen):
+    """Foreign packages that importing a module brings along, and the modules on the way."""
+    if name in seen:
+        return
+    seen.add(name)
+    package = name.split("/")[:-1]
+    yield from everything_imported("/".join([*package[:-1], "__init__"]), trees, seen) if package else ()
+    for module, level, names in imported_at_once(trees[name]):
+        if level == 0:
+            yield module.split(".")[0], name
+            continue
+        base = [*package[: len(package) - level + 1], *(module.split(".") if module else [])]
+        for target in [base, *([*base, one] for one in names)]:
+            for path in ("/".join(target), "/".join([*target, "__init__"])):
+                if path in trees:
+                    yield from everything_imported(path, trees, seen)
+
+
+@pytest.mark.parametrize("name", LIGHT)
+def test_light_modules_bring_nothing_heavy_along(name):
+    heavy = {
+        (package, by) for package, by in everything_imported(name, dict(modules()), set()) if package in LIGHT[name]
+    }
+    assert not heavy
 
 
 def test_importing_sdlg_imports_nothing_heavy():

@@ -25,8 +25,8 @@ from sdlg.errors import BadOption, UnknownName
 from sdlg.evaluation.calibration import FITTERS, calibrate, fit_isotonic, fit_logistic
 from sdlg.evaluation.calibration_figure import plot_format, reliability_bytes, reliability_figure
 from sdlg.evaluation.choice import Choice
-from sdlg.evaluation.keeping import FEWEST_KEPT, Fold, choose_threshold, keep_answers
 from sdlg.evaluation.plan import make_plan, parse_method
+from sdlg.evaluation.rejection import FEWEST_KEPT, Fold, choose_threshold, keep_answers
 from sdlg.evaluation.reliability import OutOfFold, bin_labels, judge_risks, number_of_bins
 from sdlg.evaluation.results import RunResults, load_run
 from sdlg.evaluation.run_calibration import calibrate_run, describe, headline_measure

@@ -17,7 +17,7 @@ from fakes import CAPITAL, MEANINGS, FakeNli
 from sdlg.cli import main
 from sdlg.options import PRESETS, option_groups
 
-SCHEMA = json.loads(Path(sdlg.__file__).with_name("result.schema.json").read_text())
+SCHEMA = json.loads((Path(sdlg.__file__).parent / "formats" / "result.schema.json").read_text())
 QUESTION = "What is the capital of France?"
 
 

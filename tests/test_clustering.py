@@ -9,10 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sdlg.clustering import cluster_answers
-from sdlg.nli.base import Verdict
+from sdlg.nli.base import NliProbabilities
 from sdlg.options import Clustering
 
-ENTAILS, NEUTRAL, CONTRADICTS = Verdict(0.1, 0.1, 0.8), Verdict(0.1, 0.8, 0.1), Verdict(0.8, 0.1, 0.1)
+ENTAILS, NEUTRAL, CONTRADICTS = (
+    NliProbabilities(0.1, 0.1, 0.8),
+    NliProbabilities(0.1, 0.8, 0.1),
+    NliProbabilities(0.8, 0.1, 0.1),
+)
 
 
 class Table:

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conftest import vectors
-from sdlg.estimators import semantic as s
-from sdlg.estimators.base import Branching, Samples
+from sdlg.measures import semantic as s
+from sdlg.measures.base import Branching, MeasureInputs
 
 V = vectors("estimator")
 COMMON = ("ms_duplicates", "ms_distinct", "single", "identical", "sdlg")
@@ -26,7 +26,7 @@ def samples_of(case):
         None if t is None else Branching(sum(row[:t]), math.log(p))
         for row, t, p in zip(logprobs, positions, chances, strict=True)
     )
-    return Samples(logprobs, tuple(given_["sequence_ids"]), tuple(given_["cluster_ids"]), branchings)
+    return MeasureInputs(logprobs, tuple(given_["sequence_ids"]), tuple(given_["cluster_ids"]), branchings)
 
 
 def close(value):
@@ -107,7 +107,7 @@ def test_branch_mass_vectors():
 
 def test_official_code_agrees():
     given_, out = V["official_cross_check"]["input"], V["official_cross_check"]["output"]
-    draws = Samples(tuple((x,) for x in given_["sum_logprob"]), (0, 1, 2), tuple(given_["cluster_ids"]))
+    draws = MeasureInputs(tuple((x,) for x in given_["sum_logprob"]), (0, 1, 2), tuple(given_["cluster_ids"]))
     weights = s.l1_normalised(np.log(given_["weights_raw"]))
     for short, values in (("ln", given_["avg_logprob"]), ("tot", given_["sum_logprob"])):
         likelihoods = np.array(values)
@@ -123,7 +123,7 @@ def test_asymptotics_of_duplicates():
     counts = [round(1000 * p) for p in given_["p_y"]]
     identities = [k for k, n in enumerate(counts) for _ in range(n)]
     logprobs = tuple((math.log(given_["p_y"][k]),) for k in identities)
-    draws = Samples(logprobs, tuple(identities), tuple(given_["cluster"][k] for k in identities))
+    draws = MeasureInputs(logprobs, tuple(identities), tuple(given_["cluster"][k] for k in identities))
     terms = s.total_logprobs(draws)
     assert s.shares(s.cluster_log_masses(draws, terms)).tolist() == close(given_["limit_sum_with_duplicates"])
     assert s.shares(s.cluster_log_masses(draws, terms, duplicates="unique")).tolist() == close(
@@ -142,7 +142,7 @@ def any_draws(draw):
     branchings = tuple(
         None if k == 0 else Branching(draw(st.floats(-600, 0)), draw(st.floats(-20, 0))) for k in range(n)
     )
-    return Samples(rows, tuple(range(n)), clusters, branchings)
+    return MeasureInputs(rows, tuple(range(n)), clusters, branchings)
 
 
 def every_estimate(draws):
@@ -161,7 +161,7 @@ def every_estimate(draws):
 
 def reordered(draws, order):
     pick = lambda values: tuple(values[k] for k in order)  # noqa: E731
-    return Samples(pick(draws.logprobs), pick(draws.identities), pick(draws.clusters), pick(draws.branchings))
+    return MeasureInputs(pick(draws.logprobs), pick(draws.identities), pick(draws.clusters), pick(draws.branchings))
 
 
 @given(any_draws(), st.randoms())
@@ -173,7 +173,7 @@ def test_the_order_of_answers_does_not_matter(draws, random):
 
 @given(any_draws())
 def test_relabelled_clusters_do_not_matter(draws):
-    relabelled = Samples(draws.logprobs, draws.identities, tuple(9 - c for c in draws.clusters), draws.branchings)
+    relabelled = MeasureInputs(draws.logprobs, draws.identities, tuple(9 - c for c in draws.clusters), draws.branchings)
     assert every_estimate(relabelled) == pytest.approx(every_estimate(draws), rel=1e-9, abs=1e-9)
 
 
@@ -189,7 +189,7 @@ def test_entropies_are_between_zero_and_the_log_of_the_clusters(draws):
 
 @given(any_draws())
 def test_a_duplicate_changes_nothing_where_duplicates_count_once(draws):
-    twice = Samples(
+    twice = MeasureInputs(
         *(values + values[:1] for values in (draws.logprobs, draws.identities, draws.clusters, draws.branchings))
     )
     for likelihood in s.LIKELIHOODS.values():
@@ -201,7 +201,7 @@ def test_a_duplicate_changes_nothing_where_duplicates_count_once(draws):
 @given(any_draws())
 def test_semantic_entropy_equals_a_brute_force_twin(draws):
     rows = [row if sum(row) > -300 else (-1.0,) for row in draws.logprobs]
-    draws = Samples(tuple(map(tuple, rows)), draws.identities, draws.clusters)
+    draws = MeasureInputs(tuple(map(tuple, rows)), draws.identities, draws.clusters)
     mass: dict[int, float] = {}
     for row, cluster in zip(rows, draws.clusters, strict=True):
         mass[cluster] = mass.get(cluster, 0.0) + math.exp(sum(row)) / len(rows)
@@ -212,7 +212,7 @@ def test_semantic_entropy_equals_a_brute_force_twin(draws):
 
 
 def test_very_small_likelihoods_stay_exact():
-    draws = Samples(((-5000.0,), (-5001.0,)), (0, 1), (0, 1))
+    draws = MeasureInputs(((-5000.0,), (-5001.0,)), (0, 1), (0, 1))
     p = 1 / (1 + math.exp(-1))
     masses = s.cluster_log_masses(draws, s.total_logprobs(draws))
     assert s.proper_entropy(masses) == pytest.approx(-p * math.log(p) - (1 - p) * math.log(1 - p))
@@ -221,4 +221,4 @@ def test_very_small_likelihoods_stay_exact():
 @pytest.mark.parametrize("parts", [((), (), ()), (((-1.0,),), (0, 1), (0,)), (((-1.0,),), (0,), (0, 1))])
 def test_parts_of_different_lengths_are_refused(parts):
     with pytest.raises(ValueError):
-        Samples(*parts)
+        MeasureInputs(*parts)

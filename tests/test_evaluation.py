@@ -19,12 +19,12 @@ from sdlg import ScriptedModel
 from sdlg.cli import main
 from sdlg.clustering import cluster_answers
 from sdlg.errors import BadOption, RunError, UnknownName, UsageError
-from sdlg.estimators.table import find_measure
 from sdlg.evaluation import stages
 from sdlg.evaluation.plan import make_plan, parse_clustering, parse_method, plan_from, seeded, with_additions
 from sdlg.evaluation.results import PAPER_COLUMNS, load_run
 from sdlg.evaluation.run import run_evaluation
 from sdlg.evaluation.store import STAGES, Store
+from sdlg.measures.table import find_measure
 from sdlg.options import Options
 
 ROWS = [
@@ -455,7 +455,7 @@ def test_killed_at_ten_moments_a_run_ends_with_the_rows_of_an_undisturbed_one(tm
     """Real processes, SIGKILL at random moments while rows are being made, then one that is left alone."""
     data, chance = write(tmp_path / "q.jsonl", QUESTIONS), random.Random(5)
     context = get_context("forkserver")
-    context.set_forkserver_preload(["sdlg.evaluation.stages", "sdlg.models.loading", "sdlg.nli.classifier"])
+    context.set_forkserver_preload(["sdlg.evaluation.stages", "sdlg.models.local.loading", "sdlg.nli.classifier"])
     whole, broken = tmp_path / "whole", tmp_path / "broken"
 
     def start(folder):

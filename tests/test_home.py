@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 
 from sdlg.errors import CacheUnavailable
-from sdlg.home import home_folder, make_folder_once
+from sdlg.loading.cache_folder import home_folder, make_folder_once
 
 # Says "filling" when it is inside `fill`, then waits for a line on stdin before it goes on.
 _MAKER = """
 import sys
 from pathlib import Path
-from sdlg.home import make_folder_once
+from sdlg.loading.cache_folder import make_folder_once
 
 def fill(folder):
     (folder / "half").write_text(sys.argv[2])

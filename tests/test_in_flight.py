@@ -11,9 +11,9 @@ import pytest
 
 import sdlg
 from fakes import CAPITAL, MEANINGS, FakeNli
+from sdlg.concurrency.in_flight import in_thread, one_at_a_time, run_in_flight
+from sdlg.concurrency.limits import Limit, check_limit, limited, wait_for
 from sdlg.errors import BadOption, Cancelled, TimedOut
-from sdlg.in_flight import in_thread, one_at_a_time, run_in_flight
-from sdlg.limits import Limit, check_limit, limited, wait_for
 
 
 def endless():
@@ -233,9 +233,9 @@ def test_awaiting_gives_what_asking_gives():
 def test_a_finished_branch_is_told_when_it_is_finished():
     seen = []
     result = scripted_pipeline(samples=4).ask("Where?", watch=seen.append)
-    told = [(one.sequence.text, one.substitution.rank) for one in seen if one.stage == "branches" and one.sequence]
+    told = [(one.generation.text, one.substitution.rank) for one in seen if one.stage == "branches" and one.generation]
     assert told == [(sample.text, sample.substitution.rank) for sample in result.samples[1:]]
-    assert [one.sequence.text for one in seen if one.stage == "scores"] == [result.answer.text]
+    assert [one.generation.text for one in seen if one.stage == "scores"] == [result.answer.text]
 
 
 def test_other_options_with_the_same_models():

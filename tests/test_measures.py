@@ -18,10 +18,10 @@ from hypothesis import strategies as st
 
 from conftest import vectors
 from sdlg.errors import RunError, UnknownName
-from sdlg.estimators import table
-from sdlg.estimators.base import Branching, Measure, Samples
-from sdlg.estimators.spread import longest_common_subsequence, rouge_l, words
-from sdlg.estimators.table import FIELDS, MEASURES, Unavailable, all_measures, find_measure, measure_all
+from sdlg.measures import table
+from sdlg.measures.base import Branching, Measure, MeasureInputs
+from sdlg.measures.spread import longest_common_subsequence, rouge_l, words
+from sdlg.measures.table import FIELDS, MEASURES, Unavailable, all_measures, find_measure, measure_all
 from sdlg.records import Estimate
 
 V = vectors("estimator")
@@ -69,7 +69,7 @@ def vector_samples(case):
             for row, t, p in zip(logprobs, given_["subst_pos"], given_["subst_prob"], strict=True)
         )
     identities, clusters = tuple(given_["sequence_ids"]), tuple(given_["cluster_ids"])
-    return Samples(logprobs=logprobs, identities=identities, clusters=clusters, branchings=branchings)
+    return MeasureInputs(logprobs=logprobs, identities=identities, clusters=clusters, branchings=branchings)
 
 
 @pytest.mark.parametrize("case", ["ms_duplicates", "ms_distinct", "single", "identical", "sdlg"])
@@ -116,7 +116,7 @@ def test_underflow_vectors_through_the_table():
 
 def test_sar_vectors():
     given_, out = V["sar"]["input"], V["sar"]["output"]
-    samples = Samples(
+    samples = MeasureInputs(
         logprobs=tuple(tuple(-x for x in row) for row in given_["token_nll"]),
         relevance=tuple(map(tuple, given_["relevance"])),
         similarity=np.array(given_["similarity"]),
@@ -130,7 +130,7 @@ def test_the_papers_names_are_the_variants_of_the_authors_code():
     given_, out = V["official_cross_check"]["input"], V["official_cross_check"]["output"]
     branchings = (None, *(Branching(0.0, math.log(w)) for w in given_["weights_raw"][1:]))
     means = tuple((x,) for x in given_["avg_logprob"])
-    samples = Samples(logprobs=means, clusters=tuple(given_["cluster_ids"]), branchings=branchings)
+    samples = MeasureInputs(logprobs=means, clusters=tuple(given_["cluster_ids"]), branchings=branchings)
     assert value_of("SE*_SDLG", samples) == close(out["sdlg_ln"])
     assert value_of("SE*_MS", samples) == value_of("SE*_DBS", samples) == close(out["base_ln"])
     assert value_of("SE_MS", samples) == close(out["kuhn_ln"])
@@ -153,7 +153,7 @@ def make(seed, clusters, deepest=3.0, duplicated=True):
     square = lambda matrix: matrix[np.ix_(source, source)]  # noqa: E731
     branches = [None, *(Branching(-deepest * rng.random(), -1 - 5 * rng.random()) for _ in range(n - 1))]
     options = rng.dirichlet(np.ones(len(set(clusters))))
-    return Samples(
+    return MeasureInputs(
         logprobs=pick(rows),
         identities=tuple(source),
         clusters=tuple(clusters),
@@ -202,7 +202,7 @@ def only(samples, names):
     kept = {name: getattr(samples, name) for name in names}
     if not any(name in kept for name in FIELDS if name not in (*WHOLE, "other_logprobs")):
         kept["tokens"] = samples.tokens
-    return Samples(**kept)
+    return MeasureInputs(**kept)
 
 
 # -- brute-force twins, in plain python -------------------------------------------------------------------------
@@ -611,7 +611,7 @@ def test_a_duplicate_changes_nothing_where_answers_count_once(samples, which):
 
 
 def test_what_is_missing_is_said_in_words():
-    found = measure_all(Samples(clusters=(0, 1)))
+    found = measure_all(MeasureInputs(clusters=(0, 1)))
     numbers = {name for name, value in found.items() if isinstance(value, Estimate)}
     assert numbers == {name for name, measure in MEASURES.items() if measure.needs == {"clusters"}}
     assert found["predictive_entropy"] == Unavailable("needs log-probabilities of the answers' tokens")
@@ -622,7 +622,7 @@ def test_what_is_missing_is_said_in_words():
 
 
 def test_every_field_has_words():
-    assert FIELDS.keys() == {field.name for field in fields(Samples)}
+    assert FIELDS.keys() == {field.name for field in fields(MeasureInputs)}
 
 
 def test_branch_measures_are_undefined_for_answers_that_are_no_branches():
@@ -634,7 +634,7 @@ def test_branch_measures_are_undefined_for_answers_that_are_no_branches():
 
 
 def test_another_model_that_rules_an_answer_out_is_infinitely_different():
-    samples = Samples(
+    samples = MeasureInputs(
         logprobs=((-1.0,), (-1.0,)), identities=(0, 1), clusters=(0, 1), other_logprobs=((-1.0, -math.inf),)
     )
     found = values_of(samples)
@@ -647,19 +647,19 @@ def test_another_model_that_rules_an_answer_out_is_infinitely_different():
 
 
 def test_an_impossible_answer_is_not_a_number():
-    found = measure_all(Samples(logprobs=((-math.inf,), (-1.0,)), clusters=(0, 1)))
+    found = measure_all(MeasureInputs(logprobs=((-math.inf,), (-1.0,)), clusters=(0, 1)))
     assert found["predictive_entropy"].reason.startswith("infinite: ")
     assert found["semantic_entropy_proper_counted_total"].value == close(0.0)
 
 
 def test_irrelevant_tokens_all_count_alike():
-    samples = Samples(logprobs=((-1.0, -2.0),), relevance=((0.0, -1e-12),))
+    samples = MeasureInputs(logprobs=((-1.0, -2.0),), relevance=((0.0, -1e-12),))
     assert value_of("token_sar", samples) == close(1.5)
 
 
 def test_relevance_of_another_length_is_refused():
     with pytest.raises(ValueError):
-        measure_all(Samples(logprobs=((-1.0, -2.0),), relevance=((0.5,),)), ["tokenSAR"])
+        measure_all(MeasureInputs(logprobs=((-1.0, -2.0),), relevance=((0.5,),)), ["tokenSAR"])
 
 
 # -- what others get wrong (peers.md) ---------------------------------------------------------------------------
@@ -682,21 +682,21 @@ def test_five_identical_answers_are_as_certain_as_one():
 
 def test_entropies_sum_over_clusters_not_over_answers():
     """Three answers in one cluster and one in another are two terms, not four."""
-    samples = Samples(logprobs=((math.log(0.2),),) * 3 + ((math.log(0.4),),), clusters=(0, 0, 0, 1))
+    samples = MeasureInputs(logprobs=((math.log(0.2),),) * 3 + ((math.log(0.4),),), clusters=(0, 0, 0, 1))
     assert value_of(f"{SE}_frequency", samples) == close(entropy([3, 1]))
     assert value_of(f"{SE}_proper_counted_total", samples) == close(entropy([0.6, 0.4]))
 
 
 def test_duplicates_do_not_push_a_clusters_probability_above_one():
     row = (math.log(0.7),)
-    samples = Samples(logprobs=(row,) * 5, identities=(0,) * 5, clusters=(0,) * 5)
+    samples = MeasureInputs(logprobs=(row,) * 5, identities=(0,) * 5, clusters=(0,) * 5)
     assert value_of(f"{SE}_proper_unique_total_unnormalised_log", samples) == close(-math.log(0.7))
     assert value_of(f"{SE}_proper_counted_total_unnormalised_log", samples) == close(-math.log(3.5))  # so it is named
 
 
 def test_entailment_counts_in_both_directions():
-    one_way = Samples(entailment=np.array([[1.0, 0.9], [0.0, 1.0]]))
-    other_way = Samples(entailment=np.array([[1.0, 0.0], [0.9, 1.0]]))
+    one_way = MeasureInputs(entailment=np.array([[1.0, 0.9], [0.0, 1.0]]))
+    other_way = MeasureInputs(entailment=np.array([[1.0, 0.0], [0.9, 1.0]]))
     for name in ("degree_entailment", "eigenvalue_sum_entailment", "eccentricity_entailment"):
         assert value_of(name, one_way) == close(value_of(name, other_way))
     assert value_of("degree_entailment", one_way) == close((0.55 + 0.55) / 4)
@@ -707,12 +707,12 @@ def test_a_models_doubt_about_an_answer_and_itself_is_ignored():
     matrix = np.array([[0.2, 0.5], [0.5, 0.0]])
     clean = np.array([[1.0, 0.5], [0.5, 1.0]])
     for name in ("degree_similarity", "eigenvalue_sum_similarity", "sentence_sar"):
-        one, other = (Samples(logprobs=((-1.0,), (-2.0,)), similarity=m) for m in (matrix, clean))
+        one, other = (MeasureInputs(logprobs=((-1.0,), (-2.0,)), similarity=m) for m in (matrix, clean))
         assert value_of(name, one) == close(value_of(name, other))
 
 
 def test_unconnected_and_identical_answers_are_counted_by_the_spectrum():
-    apart, alike = Samples(similarity=np.eye(4)), Samples(similarity=np.ones((4, 4)))
+    apart, alike = MeasureInputs(similarity=np.eye(4)), MeasureInputs(similarity=np.ones((4, 4)))
     assert value_of("eigenvalue_sum_similarity", apart) == close(4.0)
     assert value_of("eigenvalue_sum_similarity", alike) == close(1.0)
 
@@ -757,7 +757,7 @@ def test_raw_and_normalised_weights_are_one_measure_where_the_scale_cancels():
 
 def test_an_unknown_name_lists_the_choices():
     with pytest.raises(UnknownName, match=r"unknown measure 'entropie'; choose from: .*predictive_entropy"):
-        measure_all(Samples(clusters=(0,)), ["entropie"])
+        measure_all(MeasureInputs(clusters=(0,)), ["entropie"])
 
 
 def test_every_measure_is_described():
@@ -800,14 +800,14 @@ def test_the_documented_plug_in_works(install):
     source = re.search(r"```python\n(.*?)```", DOCS.read_text(encoding="utf-8"), re.DOTALL).group(1)
     assert len([line for line in source.splitlines() if line.strip()]) <= 10
     install("documented_measures", source)
-    found = measure_all(Samples(texts=("Paris", "It is Paris")), ["longest_answer"])["longest_answer"]
+    found = measure_all(MeasureInputs(texts=("Paris", "It is Paris")), ["longest_answer"])["longest_answer"]
     assert found == Estimate(3.0, "words", True, {})
     assert "longest_answer" in all_measures()
-    assert measure_all(Samples(clusters=(0,)))["longest_answer"] == Unavailable("needs the answers' texts")
+    assert measure_all(MeasureInputs(clusters=(0,)))["longest_answer"] == Unavailable("needs the answers' texts")
 
 
 TWO = """
-from sdlg.estimators.base import Measure
+from sdlg.measures.base import Measure
 def make(name, needs=("texts",)):
     return Measure(name, lambda samples: 1.0, frozenset(needs), "words", True, 0.0, 1.0, "One.")
 MEASURE = [make("first"), make("second")]

@@ -51,8 +51,8 @@ def test_label_order_does_not_change_a_verdict():
             (b.contradiction, b.neutral, b.entailment), abs=1e-6
         )
     assert np.allclose(
-        one.sensitivity(QUESTION, "Paris.").premise_gradients,
-        reordered.sensitivity(QUESTION, "Paris.").premise_gradients,
+        one.input_gradients(QUESTION, "Paris.").premise_gradients,
+        reordered.input_gradients(QUESTION, "Paris.").premise_gradients,
     )
 
 
@@ -76,7 +76,7 @@ def test_batched_verdicts_equal_single_ones():
 @pytest.mark.parametrize("family", ["bert", "deberta", "bart"])
 def test_gradients_agree_with_finite_differences(family):
     nli = SequenceClassifier(copy.deepcopy(tiny_nli(family).model).double(), minilm_tokenizer(), name=family)
-    found = nli.sensitivity(QUESTION, "It is Paris.")
+    found = nli.input_gradients(QUESTION, "It is Paris.")
     statement = f"{QUESTION} It is Paris."
     inputs = dict(nli.tokenizer(statement, statement, return_tensors="pt"))
     leaf = nli._embedding.weight.detach()[inputs["input_ids"][0]].clone()
@@ -96,7 +96,7 @@ def test_gradients_agree_with_finite_differences(family):
 
 
 def test_spans_are_those_of_the_answers_pieces():
-    found = tiny_nli().sensitivity(QUESTION, "It is Paris.")
+    found = tiny_nli().input_gradients(QUESTION, "It is Paris.")
     assert ["It is Paris."[a:b] for a, b in found.spans] == ["It", "is", "Paris", "."]
     assert np.allclose(found.gradients("both"), found.premise_gradients + found.hypothesis_gradients)
 
@@ -104,7 +104,7 @@ def test_spans_are_those_of_the_answers_pieces():
 def test_a_very_long_question_loses_its_beginning_not_the_answer():
     nli = tiny_nli()
     long = "word " * 10_000
-    found = nli.sensitivity(long, "It is Paris.")
+    found = nli.input_gradients(long, "It is Paris.")
     assert ["It is Paris."[a:b] for a, b in found.spans] == ["It", "is", "Paris", "."]
     verdicts = nli.judge(long, [("Paris.", "Lyon."), ("Paris.", "Paris.")])
     assert verdicts[1].entails
@@ -129,7 +129,7 @@ def test_a_question_of_long_words_still_fits(seed):
 
 
 def test_a_very_long_answer_loses_its_end():
-    found = tiny_nli().sensitivity(QUESTION, "It is Paris. " + "word " * 2000)
+    found = tiny_nli().input_gradients(QUESTION, "It is Paris. " + "word " * 2000)
     assert found.spans[0] == (0, 2)
     assert len(found.spans) < 600
 
@@ -155,6 +155,6 @@ def test_the_embedded_model_knows_paris_from_lyon(nli_minilm):
     same, other = nli_minilm.judge(QUESTION, [("Paris.", "The capital is Paris."), ("Paris.", "Lyon.")])
     assert same.entails
     assert other.contradicts
-    found = nli_minilm.sensitivity(QUESTION, "The capital of France is Paris.")
+    found = nli_minilm.input_gradients(QUESTION, "The capital of France is Paris.")
     norms = np.linalg.norm(found.embeddings * found.gradients("both"), axis=1)
     assert found.spans[int(norms.argmax())] == (25, 30)  # "Paris"

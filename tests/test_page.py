@@ -21,11 +21,11 @@ from browser import (  # noqa: F401 (fixtures)
     stub,
 )
 from fakes import CAPITAL, fake_pipeline
-from sdlg.page import static_files
+from sdlg.browser import static_files
+from sdlg.formats.results import Result
 from sdlg.records import AnswerRisk, Substitution, Word
-from sdlg.results import Result
+from sdlg.views.html_file import result_page
 from sdlg.views.notebook import notebook_view
-from sdlg.views.page import result_page
 from sdlg.views.reading import reading
 
 EVIL = "<script>alert('&')</script><img src=x onerror=alert(2)>"
@@ -62,8 +62,8 @@ def long_answer() -> Result:
     result, text = asked(), " ".join(["word"] * 5000)
     words = tuple(Word("word", 5 * n, 5 * n + 4, (n % 10) / 10) for n in range(5000))
     first, second, *others = result.samples
-    first = replace(first, sequence=replace(first.sequence, text=text), tokens=("word", " word", text[9:]))
-    second = replace(second, sequence=replace(second.sequence, text=text.replace("word", "other")))
+    first = replace(first, generation=replace(first.generation, text=text), tokens=("word", " word", text[9:]))
+    second = replace(second, generation=replace(second.generation, text=text.replace("word", "other")))
     return replace(result, words=words, samples=(first, second, *others))
 
 
@@ -120,8 +120,8 @@ def test_each_branch_says_what_changed_where_and_how_likely(shown):
         becomes = "(the answer ends)" if change.ends_answer else f"‘{change.replacement}’"
         wanted = [becomes, f"{change.importance:.1%}", f"meaning {chr(65 + sample.cluster)}"]
         assert any(all(part in label for part in wanted) for label in labels), wanted
-    trunk = " ".join(" ".join(page.locator(".tree .trunk").all_text_contents()).split())
-    assert trunk.removesuffix(" (end)") == result.answer.text
+    prefix_kv = " ".join(" ".join(page.locator(".tree .trunk").all_text_contents()).split())
+    assert prefix_kv.removesuffix(" (end)") == result.answer.text
 
 
 def test_a_word_opens_its_candidates_by_keyboard_and_escape_closes_them(shown):
@@ -514,8 +514,9 @@ def test_odd_answers_stream_too(open_page, stub, kind):  # noqa: F811
 @pytest.fixture
 def run(monkeypatch, capsys):
     from sdlg.cli import ask, main
+    from sdlg.cli.flags import named_options
 
-    monkeypatch.setattr(ask, "_pipeline", lambda parsed, changes, watch: fake_pipeline(**changes))
+    monkeypatch.setattr(ask, "load_pipeline", lambda parsed, watch: fake_pipeline(**named_options(parsed)))
 
     def runs(*arguments) -> tuple[int, str, str]:
         code = main([str(argument) for argument in arguments])

@@ -29,7 +29,7 @@ def result():
 def test_a_real_question_gets_a_real_answer(result):
     assert "1776" in result.answer.text
     assert len(result.samples) == 10
-    assert len({s.sequence.token_ids for s in result.samples}) == 10
+    assert len({s.generation.token_ids for s in result.samples}) == 10
     assert 0 <= result.semantic_entropy <= math.log(len(result.clusters)) + 1e-9
     assert sum(cluster.probability for cluster in result.clusters) == pytest.approx(1.0)
     assert 0 < result.coverage <= 1
@@ -41,7 +41,7 @@ def test_forward_tokens_meet_the_bound_of_the_method(result):
     cost = result.cost
     assert cost.forward_tokens == cost.prompt_tokens - cost.reused_tokens + cost.generated_tokens - 1
     total = sum(
-        len(s.sequence.decision_logprobs) - (s.substitution.position + 1 if s.substitution else 0)
+        len(s.generation.decision_logprobs) - (s.substitution.position + 1 if s.substitution else 0)
         for s in result.samples
     )
     assert cost.generated_tokens == total
@@ -65,8 +65,8 @@ def test_likelihoods_are_those_of_a_second_forward_pass(result, smollm2):
 
     prompt = smollm2.prompt(Question(QUESTION), "auto")
     for sample in result.samples[:4]:
-        wanted = sequence_logprob(smollm2, prompt, sample.sequence.token_ids)
-        assert list(sample.sequence.logprobs) == pytest.approx(wanted, abs=1e-3)
+        wanted = sequence_logprob(smollm2, prompt, sample.generation.token_ids)
+        assert list(sample.generation.logprobs) == pytest.approx(wanted, abs=1e-3)
 
 
 def test_the_paper_preset_runs_for_real():

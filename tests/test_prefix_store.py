@@ -6,8 +6,8 @@ import pytest
 
 from conftest import tiny_model, word_tokenizer
 from reference import decode_from_scratch
-from sdlg.models.prefix_store import common_length, usable_length
-from sdlg.models.transformers_lm import TransformersModel
+from sdlg.models.local.prefix_store import common_length, usable_length
+from sdlg.models.local.transformers_model import TransformersModel
 from sdlg.options import Decoding
 from sdlg.records import Prompt, StopRule
 
@@ -88,7 +88,7 @@ def test_the_newest_prompt_is_kept_whatever_the_limit():
     answer = ask(lm, 50).continuations[0]
     branch = lm.decode(after_header(50), [(*answer.token_ids[:2], 70)], DECODING)
     assert branch.cost.forward_tokens == branch.continuations[0].decisions
-    assert len(lm._store._trunks) == 1
+    assert len(lm._store._kept) == 1
 
 
 def test_of_equal_prompts_the_newest_is_used():
@@ -104,8 +104,8 @@ def test_room_to_grow_counts_as_memory():
     lm = fresh()
     ask(lm, 50)
     lm.decode(after_header(50), [()] * 30, Decoding(strategy="multinomial", max_tokens=30))
-    (trunk,) = lm._store._trunks
-    held = sum(room.numel() * 4 for layer in trunk.cache.layers for room in layer._rooms)
+    (prefix_kv,) = lm._store._kept
+    held = sum(room.numel() * 4 for layer in prefix_kv.cache.layers for room in layer._rooms)
     assert lm._store.nbytes >= held
 
 

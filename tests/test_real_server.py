@@ -23,7 +23,7 @@ import jsonschema
 import pytest
 
 import sdlg
-from sdlg.limits import Limit, limited
+from sdlg.concurrency.limits import Limit, limited
 from sdlg.options import Decoding
 from sdlg.records import Question
 from sdlg.sampling import SAMPLERS
@@ -54,7 +54,7 @@ def url():
 
 @pytest.fixture(scope="module")
 def served(url):
-    model = sdlg.load_model(url, patience=120)
+    model = sdlg.load_model(url, retry_seconds=120)
     yield model
     model.close()
 
@@ -72,7 +72,7 @@ def nli():
 @pytest.fixture(scope="module")
 def is_exact(served):
     """Whether the server computes as this process does."""
-    return served.facts.kind == "vllm"
+    return served.server.kind == "vllm"
 
 
 def answers(model, style="auto", decoding=SHORT):
@@ -97,7 +97,7 @@ def stable(result):
 
 
 def test_it_says_what_it_can_do(served):
-    facts = served.facts
+    facts = served.server
     assert facts.kind in ("vllm", "llama.cpp")
     assert facts.exact
     assert facts.raw_logprobs
@@ -140,10 +140,10 @@ def test_answers_and_alternatives_are_those_of_the_local_model(served, local, is
 
 def test_what_is_not_told_is_recorded(served):
     for answer in answers(served):
-        assert len(answer.unseen) == len(answer.alternatives)
-        for told, unseen in zip(answer.alternatives, answer.unseen, strict=True):
-            assert 0 <= unseen < 1
-            assert math.fsum(math.exp(one.logprob) for one in told) + unseen <= 1 + 1e-4
+        assert len(answer.truncated_mass) == len(answer.alternatives)
+        for told, truncated_mass in zip(answer.alternatives, answer.truncated_mass, strict=True):
+            assert 0 <= truncated_mass < 1
+            assert math.fsum(math.exp(one.logprob) for one in told) + truncated_mass <= 1 + 1e-4
 
 
 def test_decoding_at_once_is_decoding_token_by_token(served):
@@ -226,12 +226,12 @@ def test_sdlg_end_to_end(served, nli, tmp_path):
     assert result.cost.requests == 5  # one for the answer, one round for the branches
     assert result.semantic_entropy > -1e-9
     assert not result.approximate
-    assert result.answer.unseen
+    assert result.answer.truncated_mass
     for sample in result.samples[1:]:
         at = sample.substitution.position
-        assert sample.sequence.token_ids[:at] == result.answer.token_ids[:at]
-        assert sample.sequence.token_ids[at : at + 1] in ((sample.substitution.token_id,), ())
-    schema = json.loads((Path(sdlg.__file__).parent / "result.schema.json").read_text())
+        assert sample.generation.token_ids[:at] == result.answer.token_ids[:at]
+        assert sample.generation.token_ids[at : at + 1] in ((sample.substitution.token_id,), ())
+    schema = json.loads((Path(sdlg.__file__).parent / "formats" / "result.schema.json").read_text())
     jsonschema.validate(json.loads(result.to_json()), schema)
 
 
@@ -249,7 +249,7 @@ def test_the_answer_streams(served, nli):
 def test_the_other_methods_run(served, nli, method):
     result = sdlg.Pipeline(served, nli, method=method, samples=3, max_tokens=5).ask(QUESTIONS[1])
     assert 1 <= len(result.samples) <= 3
-    assert all(sample.sequence.logprob < 0 for sample in result.samples)
+    assert all(sample.generation.logprob < 0 for sample in result.samples)
 
 
 def test_the_paper_preset_runs(served, nli):
@@ -306,7 +306,7 @@ def test_200_questions_with_32_in_flight(served, nli):
     assert grown < 200 * 1024  # kilobytes
     alone = [pipeline.ask(text) for text in questions[::10]]
     pairs = list(zip(alone, together[::10], strict=True))
-    if served.facts.kind == "vllm":
+    if served.server.kind == "vllm":
         assert [stable(one) for one, _ in pairs] == [stable(other) for _, other in pairs]
     else:  # llama.cpp's sums depend on what else is in its batch
         same = sum([s.text for s in one.samples] == [s.text for s in other.samples] for one, other in pairs)
@@ -327,7 +327,7 @@ def test_a_run_outlives_its_server(tmp_path):
     command = [
         sys.executable, "-m", "sdlg.cli", "eval", "--data", str(data), "--out", str(out), "--model", url,
         "--samples", "3", "--max-tokens", "6", "--methods", "sdlg", "--measures", "number_of_clusters",
-        "--patience", "8",
+        "--retry-seconds", "8",
     ]  # fmt: skip
     run = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
@@ -360,8 +360,8 @@ def test_a_server_with_a_key(monkeypatch):
     with llama_server.llama_server(slots=1, key="sesame-open") as url:
         monkeypatch.delenv("OPENAI_API_KEY", raising=False)
         with pytest.raises(sdlg.SdlgError, match="OPENAI_API_KEY"):
-            sdlg.load_model(url, patience=5)
+            sdlg.load_model(url, retry_seconds=5)
         monkeypatch.setenv("OPENAI_API_KEY", "sesame-open")
-        model = sdlg.load_model(url, patience=5)
+        model = sdlg.load_model(url, retry_seconds=5)
         assert "sesame" not in f"{model.name} {model!r} {vars(model)} {vars(model.connection)}"
         model.close()

@@ -17,7 +17,7 @@ import pytest
 import sdlg
 from fakes import CAPITAL, MEANINGS, FakeNli, fake_pipeline
 
-SCHEMA = json.loads(Path(sdlg.__file__).with_name("result.schema.json").read_text())
+SCHEMA = json.loads((Path(sdlg.__file__).parent / "formats" / "result.schema.json").read_text())
 QUESTION = "What is the capital of France?"
 
 # Branches that meet again: the same sequence by two ways is one sample; one meaning in two spellings is one cluster.

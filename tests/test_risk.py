@@ -19,19 +19,19 @@ from rich.console import Console
 
 import sdlg
 from fakes import fake_pipeline
-from sdlg.batch import flat_options
 from sdlg.errors import BadOption, RunError, UnknownName
+from sdlg.formats.questions import flat_options
 from sdlg.options import Options
-from sdlg.risk import Keep, Origin, Risk, in_words
+from sdlg.risk import Origin, RejectionRule, Risk, in_words
 from sdlg.risk.files import write_whole
 from sdlg.risk.maps import IsotonicMap, LogisticMap
 from sdlg.views.terminal import print_result
 
-SCHEMA = Path(sdlg.__file__).parent / "result.schema.json"
+SCHEMA = Path(sdlg.__file__).parent / "formats" / "result.schema.json"
 
 ISOTONIC = IsotonicMap((0.0, 1.0, 2.0), (0.1, 0.1, 0.9))
 LOGISTIC = LogisticMap(-1.0, 2.0, 0.0, 3.0)
-KEEP = Keep(0.2, 0.7, 60, 9, 300, 0.08, 0.26)
+KEEP = RejectionRule(0.2, 0.7, 60, 9, 300, 0.08, 0.26)
 MEASURE = "semantic_entropy_frequency"
 
 
@@ -184,7 +184,7 @@ def test_answers_are_kept_up_to_the_threshold_if_there_is_one():
 
 def test_coverage_and_error_rate_are_those_of_the_counts():
     assert (KEEP.coverage, KEEP.error_rate) == (0.2, 0.15)
-    nothing = Keep(0.2, None, 0, 0, 300, None, None)
+    nothing = RejectionRule(0.2, None, 0, 0, 300, None, None)
     assert nothing.coverage == 0.0
     assert math.isnan(nothing.error_rate)
 
@@ -272,7 +272,9 @@ def test_a_setup_is_checked_before_anything_is_generated():
 # -- files ------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("made", [risk(), risk(map=LOGISTIC), risk(keep=Keep(0.2, None, 0, 0, 300, None, None, "no"))])
+@pytest.mark.parametrize(
+    "made", [risk(), risk(map=LOGISTIC), risk(keep=RejectionRule(0.2, None, 0, 0, 300, None, None, "no"))]
+)
 def test_a_file_gives_back_what_was_saved(made, tmp_path):
     made.save(tmp_path / "risk.json")
     again = Risk.load(tmp_path / "risk.json")

@@ -99,7 +99,7 @@ def test_every_sampler_gives_the_same_record_for_real(method):
     )
     assert 1 < len(result.samples) <= 4
     assert result.method == method
-    assert all(len(s.sequence.entropies) == len(s.sequence.decision_logprobs) for s in result.samples)
+    assert all(len(s.generation.entropies) == len(s.generation.decision_logprobs) for s in result.samples)
     assert sum(s.weight for s in result.samples) == pytest.approx(1.0)
     assert (result.samples[1].substitution is not None) == (method == "sdlg")
     assert result.cost.forward_tokens > 0
@@ -129,12 +129,12 @@ def test_entropies_are_those_of_the_models_distribution():
 def test_given_answers_get_the_likelihood_of_a_forward_pass(layout):
     lm = tiny_lm("llama", layout)
     prompt = lm.prompt(Question("who sat?"), "plain")
-    for sequence in lm.score(prompt, ["the cat", "the dog ran.", "the cat sat on the mat"]).sequences:
-        wanted = sequence_logprob(lm, prompt, sequence.token_ids)
-        assert list(sequence.logprobs) == pytest.approx(wanted, abs=1e-4)
-        after = next_logprobs(lm.model, (*prompt.token_ids, *sequence.token_ids))
-        assert sequence.stop_logprob == pytest.approx(float(after[lm._words.ending_ids(prompt.stop)].max()), abs=1e-4)
-        assert lm.text(sequence.token_ids).strip() == sequence.text
+    for generation in lm.score(prompt, ["the cat", "the dog ran.", "the cat sat on the mat"]).generations:
+        wanted = sequence_logprob(lm, prompt, generation.token_ids)
+        assert list(generation.logprobs) == pytest.approx(wanted, abs=1e-4)
+        after = next_logprobs(lm.model, (*prompt.token_ids, *generation.token_ids))
+        assert generation.stop_logprob == pytest.approx(float(after[lm._words.ending_ids(prompt.stop)].max()), abs=1e-4)
+        assert lm.text(generation.token_ids).strip() == generation.text
 
 
 @pytest.mark.parametrize("style", ["chat", "plain"])
@@ -142,7 +142,7 @@ def test_scoring_an_answer_again_gives_its_likelihood_back(style):
     base = embedded_pipeline()
     question = "What is the capital of France?"
     result = sdlg.Pipeline(base.model, FakeNli({}), samples=1, max_tokens=20, prompt=style).ask(question)
-    (again,) = base.model.score(base.model.prompt(Question(question), style), [result.answer.text]).sequences
+    (again,) = base.model.score(base.model.prompt(Question(question), style), [result.answer.text]).generations
     assert again.token_ids == result.answer.token_ids
     assert math.isclose(again.logprob, result.answer.logprob, abs_tol=1e-3)
 
@@ -150,7 +150,7 @@ def test_scoring_an_answer_again_gives_its_likelihood_back(style):
 def test_an_empty_answer_is_its_ending_and_a_cut_one_has_none():
     lm = tiny_lm("llama")
     prompt = lm.prompt(Question("who?"), "plain")
-    empty, cut = lm.score(prompt, ["", "the cat"], ended=[True, False]).sequences
+    empty, cut = lm.score(prompt, ["", "the cat"], ended=[True, False]).generations
     assert (empty.token_ids, len(empty.decision_logprobs)) == ((), 1)
     assert (cut.stop_reason, cut.stop_logprob) == ("length", None)
 

@@ -10,11 +10,11 @@ import pytest
 
 from conftest import embedded_pipeline, tiny_lm, vectors
 from fakes import FakeNli
-from sdlg.answers import parse_row, read_rows
 from sdlg.cli import main
 from sdlg.errors import BadQuestion
-from sdlg.evidence import Sources, gather
-from sdlg.measuring import chosen_measures, measure
+from sdlg.formats.answers import parse_row, read_rows
+from sdlg.measures.inputs import InputModels, compute_inputs
+from sdlg.measures.measuring import chosen_measures, measure
 from sdlg.records import Question
 
 V = vectors("estimator")
@@ -237,7 +237,7 @@ def row(*answers, question="Where is the cat?"):
 def test_clusters_and_graphs_come_from_the_nli_model():
     question, samples = row({"text": "Paris"}, {"text": "paris it is"}, {"text": "Lyon"})
     nli = FakeNli({"paris it is": "Paris"})
-    found = gather(samples, question, frozenset({"clusters", "entailment"}), Sources(nli=nli)).samples
+    found = compute_inputs(samples, question, frozenset({"clusters", "entailment"}), InputModels(nli=nli)).samples
     assert found.clusters == (0, 0, 1)
     assert found.entailment.shape == (3, 3)
     assert found.entailment[0, 1] > 0.5 > found.entailment[0, 2]
@@ -245,8 +245,8 @@ def test_clusters_and_graphs_come_from_the_nli_model():
 
 def test_likelihoods_and_relevance_come_from_a_named_model():
     question, samples = row({"text": "the cat sat"}, {"text": "the dog ran"})
-    sources = Sources(tiny_lm("llama"), FakeNli({}), FakeSimilarity())
-    found = gather(samples, question, frozenset({"logprobs", "relevance"}), sources).samples
+    sources = InputModels(tiny_lm("llama"), FakeNli({}), FakeSimilarity())
+    found = compute_inputs(samples, question, frozenset({"logprobs", "relevance"}), sources).samples
     assert [len(r) for r in found.relevance] == [len(steps) for steps in found.logprobs]
     assert all(0 <= value <= 1 for r in found.relevance for value in r)
     assert all(r[-1] == 0.0 for r in found.relevance)  # the ending
@@ -258,7 +258,9 @@ def test_a_token_without_which_the_text_stays_the_same_is_irrelevant():
         {"text": "a b", "logprobs": [-1.0, -1.0], "tokens": ["a", " b"]},
         {"text": "a", "logprobs": [-1], "tokens": ["a"]},
     )
-    found = gather(samples, question, frozenset({"relevance"}), Sources(similarity=FakeSimilarity())).samples
+    found = compute_inputs(
+        samples, question, frozenset({"relevance"}), InputModels(similarity=FakeSimilarity())
+    ).samples
     assert found.relevance[0][1] == pytest.approx(1 - 5 / 6)
 
 
@@ -266,7 +268,7 @@ def test_p_true_and_self_assessment_are_probabilities_of_the_model(smollm2):
     question, samples = row(
         {"text": "Paris", "cluster": 0}, {"text": "Lyon", "cluster": 1}, question="What is the capital of France?"
     )
-    found = gather(samples, question, frozenset({"p_true", "assessment"}), Sources(smollm2)).samples
+    found = compute_inputs(samples, question, frozenset({"p_true", "assessment"}), InputModels(smollm2)).samples
     assert 0 <= found.p_true <= 1
     assert len(found.assessment) == 2
     assert sum(found.assessment) == pytest.approx(1.0)
@@ -276,7 +278,7 @@ def test_total_is_aleatoric_plus_epistemic_for_real_models():
     question, samples = row(
         {"text": "the cat", "cluster": 0}, {"text": "the dog ran", "cluster": 1}, {"text": "the mat", "cluster": 0}
     )
-    sources = Sources(tiny_lm("llama"), others=(tiny_lm("gpt2"), tiny_lm("qwen2")))
+    sources = InputModels(tiny_lm("llama"), others=(tiny_lm("gpt2"), tiny_lm("qwen2")))
     names = [f"{part}_semantic_uncertainty" for part in ("total", "aleatoric", "epistemic")]
     found = measure(samples, question, chosen_measures(names), sources).measures
     total, aleatoric, epistemic = (found[name].value for name in names)
@@ -309,7 +311,7 @@ def test_rows_are_read_line_by_line():
 def test_unknown_fields_are_gathered_only_if_needed():
     question, samples = row({"text": "a"}, {"text": "b"})
     nli = FakeNli({})
-    gather(samples, question, frozenset({"texts"}), Sources(nli=nli))
+    compute_inputs(samples, question, frozenset({"texts"}), InputModels(nli=nli))
     assert nli.pairs_run == 0
 
 

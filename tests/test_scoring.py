@@ -13,7 +13,7 @@ from conftest import tiny_nli, vectors
 from fakes import FakeNli
 from sdlg import ScriptedModel
 from sdlg.options import Scoring
-from sdlg.records import Alternative, Question, Sequence
+from sdlg.records import Alternative, Generation, Question
 from sdlg.scoring import score_answer
 from sdlg.scoring.candidates import find_candidates, find_places, normalised
 from sdlg.scoring.scores import (
@@ -104,7 +104,7 @@ def scripted(script=SCRIPT, **scoring):
     from sdlg.sampling.branching import initial_answer
 
     options = Options(scoring=Scoring(**scoring))
-    answer = initial_answer(model, prompt, options, lambda stage, text: None).sequence
+    answer = initial_answer(model, prompt, options, lambda stage, text: None).generation
     places = find_places(model, answer, options.scoring)
     return model, answer, find_candidates(model, answer, places, prompt.stop, options.scoring)
 
@@ -150,7 +150,7 @@ def test_spellings_of_one_word_are_the_same(one, other):
 
 def test_an_empty_answer_is_ranked_by_importance_alone():
     model = ScriptedModel({"": {"<end>": 0.6, "Yes": 0.1, "No": 0.3}})
-    answer = Sequence("", (), (), "eos", math.log(0.6), (tuple(model.next_tokens("")),))
+    answer = Generation("", (), (), "eos", math.log(0.6), (tuple(model.next_tokens("")),))
     scored = score_answer("Q?", answer, model.prompt(Question("Q?"), "auto").stop, model, FakeNli(), Scoring())
     assert [s.replacement for s in scored.substitutions] == ["No", "Yes"]
     assert scored.words == ()
@@ -158,7 +158,7 @@ def test_an_empty_answer_is_ranked_by_importance_alone():
 
 def test_one_word_answers_use_importance_alone_only_if_asked():
     model = ScriptedModel({"": {"Paris": 0.5, "Lyon": 0.2, "Rome": 0.3}})
-    answer = Sequence(
+    answer = Generation(
         "Paris", (model.token_id("Paris"),), (math.log(0.5),), "eos", 0.0, (tuple(model.next_tokens("")),)
     )
     stop = model.prompt(Question("Q?"), "auto").stop
@@ -176,14 +176,14 @@ def test_a_shared_vocabulary_reduces_to_the_paper():
     tokens = ["paris", " is", " big"]
     ids = tuple(model.token_id(token) for token in tokens)
     steps = tuple(tuple(model.next_tokens("".join(tokens[:k]))) for k in range(3))
-    answer = Sequence("paris is big", ids, (-0.5, -0.3, 0.0), "eos", 0.0, steps)
+    answer = Generation("paris is big", ids, (-0.5, -0.3, 0.0), "eos", 0.0, steps)
     options = Scoring(gradient_side="premise")
     stop = model.prompt(Question("q"), "auto").stop
     found = {s.replacement: s for s in score_answer("where", answer, stop, model, nli, options).substitutions}
-    sensitivity = nli.sensitivity("where", "paris is big")
+    input_gradients = nli.input_gradients("where", "paris is big")
     table = nli._embedding.weight.detach().double().numpy()
     for position, word in ((0, "lyon"), (1, "was")):
-        z, g = sensitivity.embeddings[position], sensitivity.premise_gradients[position]
+        z, g = input_gradients.embeddings[position], input_gradients.premise_gradients[position]
         (piece,) = nli.tokenizer(word, add_special_tokens=False).input_ids
         assert found[word].attribution == pytest.approx(float(np.linalg.norm(z * g)), rel=1e-9)
         assert found[word].substitution == pytest.approx(cosine_substitution(z, table[[piece]], g)[0], rel=1e-9)
@@ -196,7 +196,7 @@ def test_real_tokenizers_that_differ_are_the_normal_case(smollm2, nli_minilm):
 
     question = "What is the capital of France?"
     prompt = smollm2.prompt(Question(question), "auto")
-    answer = initial_answer(smollm2, prompt, Options(), lambda stage, text: None).sequence
+    answer = initial_answer(smollm2, prompt, Options(), lambda stage, text: None).generation
     scored = score_answer(question, answer, prompt.stop, smollm2, nli_minilm, Scoring())
     assert [w.text for w in scored.words] == answer.text.split()
     heaviest = max(scored.words, key=lambda word: word.attribution)
@@ -218,7 +218,7 @@ def test_mapped_embeddings_put_words_near_their_own(smollm2, nli_minilm):
 
 def test_half_characters_have_no_substitution_score():
     model = ScriptedModel({"": {"a": 0.6, "\ufffd": 0.4}})
-    answer = Sequence(
+    answer = Generation(
         "a",
         (model.token_id("a"),),
         (math.log(0.6),),
@@ -248,13 +248,13 @@ ANSWERS = [
 @pytest.mark.parametrize("positions", ["word_starts", "all"])
 def test_answers_of_every_kind_are_scored(smollm2, nli_minilm, text, positions):
     """Byte tokens, characters of several tokens, several lines, one word, three hundred words."""
-    from sdlg.alignment import token_texts
+    from sdlg.scoring.alignment import token_texts
 
     encode = lambda words: smollm2.tokenizer(words, add_special_tokens=False).input_ids  # noqa: E731
     ids = tuple(encode(text.strip()))
     others = [encode(" Lyon")[0], encode("🦊")[0], encode("北")[0], encode("\n")[0]]
     steps = tuple(tuple(Alternative(i, math.log(0.1)) for i in others) for _ in ids)
-    answer = Sequence(text.strip(), ids, (math.log(0.5),) * len(ids), "eos", -0.1, steps)
+    answer = Generation(text.strip(), ids, (math.log(0.5),) * len(ids), "eos", -0.1, steps)
     stop = smollm2.prompt(Question("q"), "auto").stop
     scored = score_answer("What?", answer, stop, smollm2, nli_minilm, Scoring(positions=positions))
     assert "".join(token_texts(ids, smollm2.text)) == text.strip()

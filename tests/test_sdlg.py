@@ -30,31 +30,31 @@ def sample(script, question="Where?", stops=(), **options):
 
 def test_branches_leave_the_answer_at_one_token_and_go_on_greedily():
     sampled = sample(CITY)
-    assert sampled.sequences[0].text == "It is Paris"
-    assert {s.text for s in sampled.sequences[1:]} == {"Paris", "It was Rome", "It is Lyon"}
-    for sequence, change in zip(sampled.sequences[1:], sampled.substitutions[1:], strict=True):
-        assert sequence.token_ids[: change.position] == sampled.sequences[0].token_ids[: change.position]
-        assert sequence.token_ids[change.position] == change.token_id
-        assert sequence.logprobs[change.position] == pytest.approx(change.logprob)
+    assert sampled.generations[0].text == "It is Paris"
+    assert {s.text for s in sampled.generations[1:]} == {"Paris", "It was Rome", "It is Lyon"}
+    for generation, change in zip(sampled.generations[1:], sampled.substitutions[1:], strict=True):
+        assert generation.token_ids[: change.position] == sampled.generations[0].token_ids[: change.position]
+        assert generation.token_ids[change.position] == change.token_id
+        assert generation.logprobs[change.position] == pytest.approx(change.logprob)
 
 
 def test_likelihoods_are_those_of_the_whole_sequence():
-    by_text = {s.text: s for s in sample(CITY).sequences}
+    by_text = {s.text: s for s in sample(CITY).generations}
     assert math.exp(by_text["It was Rome"].logprob) == pytest.approx(0.7 * 0.2 * 0.9)
     assert math.exp(by_text["It is Paris"].logprob) == pytest.approx(0.7 * 0.8 * 0.6)
 
 
 def test_samples_count_all_sequences_and_fewer_are_said_to_be_fewer():
-    assert len(sample(CITY, samples=3).sequences) == 3
-    assert len(sample(CITY, samples=1).sequences) == 1
+    assert len(sample(CITY, samples=3).generations) == 3
+    assert len(sample(CITY, samples=1).generations) == 1
     few = sample(CITY, samples=10)
-    assert len(few.sequences) == 4
+    assert len(few.generations) == 4
     assert "4 of 10 sequences" in few.notes[0]
 
 
 def test_the_end_is_a_candidate_that_keeps_the_prefix_and_costs_nothing():
     sampled = sample({"": {"Yes": 1.0}, "Yes": {" indeed": 0.6, "<end>": 0.4}})
-    answer, branch = sampled.sequences
+    answer, branch = sampled.generations
     assert (answer.text, branch.text, branch.stop_reason) == ("Yes indeed", "Yes", "eos")
     assert math.exp(branch.logprob) == pytest.approx(0.4)
     assert sampled.substitutions[1].ends_answer
@@ -63,20 +63,20 @@ def test_the_end_is_a_candidate_that_keeps_the_prefix_and_costs_nothing():
 
 def test_a_replacement_that_completes_a_stop_string_takes_all_of_it_back():
     script = {"": {"Paris": 1.0}, "Paris": {" Q": 1.0}, "Paris Q": {" now": 0.6, ":": 0.4}}
-    answer, branch = sample(script, stops=(" Q:",)).sequences
+    answer, branch = sample(script, stops=(" Q:",)).generations
     assert (answer.text, branch.text, branch.stop_reason) == ("Paris Q now", "Paris", "stop_string")
     assert math.exp(branch.logprob) == pytest.approx(0.4)
 
 
 def test_an_empty_answer_branches_at_its_first_position():
     sampled = sample({"": {"<end>": 0.6, "No": 0.3, "Yes": 0.1}})
-    assert [s.text for s in sampled.sequences] == ["", "No", "Yes"]
-    assert sampled.sequences[0].stop_logprob == pytest.approx(math.log(0.6))
+    assert [s.text for s in sampled.generations] == ["", "No", "Yes"]
+    assert sampled.generations[0].stop_logprob == pytest.approx(math.log(0.6))
 
 
 def test_an_answer_without_alternatives_stands_alone():
     sampled = sample({"": {"Yes": 1.0}})
-    assert [s.text for s in sampled.sequences] == ["Yes"]
+    assert [s.text for s in sampled.generations] == ["Yes"]
     assert "lower --min-probability" in sampled.notes[0]
 
 
@@ -87,13 +87,13 @@ def test_a_sequence_that_exists_already_is_skipped_for_the_next_candidate():
         "A": {" x": 0.4, " Q": 0.35, "\n": 0.25},
         "A Q": {":": 1.0},
     }
-    texts = [s.text for s in sample(script, stops=("\n", " Q:"), samples=5).sequences]
+    texts = [s.text for s in sample(script, stops=("\n", " Q:"), samples=5).generations]
     assert sorted(texts) == ["A", "A x", "B", "C"]
 
 
 def test_a_cut_answer_is_said_to_be_cut():
     sampled = sample({"": {"a": 1.0}, "a": {" a": 1.0}, "a a": {" a": 1.0}}, max_tokens=2)
-    assert sampled.sequences[0].stop_reason == "length"
+    assert sampled.generations[0].stop_reason == "length"
     assert any("cut at 2 tokens" in note for note in sampled.notes)
 
 
@@ -106,14 +106,14 @@ def test_what_a_model_cannot_do_is_told_before_any_work():
 
 def test_same_seed_gives_the_same_samples():
     options = {"branch_strategy": "multinomial", "strategy": "multinomial"}
-    texts = [[s.text for s in sample(CITY, seed=seed, **options).sequences] for seed in (1, 1, 2, 3, 4, 5)]
+    texts = [[s.text for s in sample(CITY, seed=seed, **options).generations] for seed in (1, 1, 2, 3, 4, 5)]
     assert texts[0] == texts[1]
     assert len({tuple(t) for t in texts}) > 1
 
 
 def test_the_paper_preset_ranks_one_word_answers_by_importance():
     sampled = sample({"": {"Paris": 0.5, "Rome": 0.2, "Lyon": 0.3}}, one_word="importance")
-    assert [s.text for s in sampled.sequences] == ["Paris", "Lyon", "Rome"]
+    assert [s.text for s in sampled.generations] == ["Paris", "Lyon", "Rome"]
 
 
 # -- branch mass ------------------------------------------------------------------------------------------------
@@ -138,7 +138,7 @@ def test_the_answer_and_all_branches_partition_all_probability():
     for sample_ in result.samples[1:]:
         change = sample_.substitution
         prefix = result.tokens[: change.position]
-        beginning = "".join((*prefix, sample_.sequence.text[len("".join(prefix)) :][: len(change.replacement) + 1]))
+        beginning = "".join((*prefix, sample_.generation.text[len("".join(prefix)) :][: len(change.replacement) + 1]))
         stratum = sum(
             p for text, p in truth.items() if text.startswith(beginning.rstrip()) and text != result.answer.text
         )

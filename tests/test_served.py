@@ -43,8 +43,8 @@ from fake_server import (
 )
 from fakes import CAPITAL, MEANINGS, FakeNli
 from sdlg import Pipeline
-from sdlg.batch import ERROR_FORMAT
 from sdlg.cli import main
+from sdlg.concurrency.limits import Limit, limited
 from sdlg.errors import (
     BadOption,
     BadQuestion,
@@ -58,18 +58,18 @@ from sdlg.errors import (
 )
 from sdlg.evaluation import stages
 from sdlg.evaluation.store import STAGES, Store
-from sdlg.limits import Limit, limited
+from sdlg.formats.questions import ERROR_FORMAT
+from sdlg.formats.results import FORMAT
 from sdlg.models.base import Capabilities, Continuation, Decoded
 from sdlg.models.server import connection
 from sdlg.models.server.address import is_address, parse_address
+from sdlg.models.server.capabilities import ServerCapabilities
 from sdlg.models.server.connecting import connect
 from sdlg.models.server.connection import Nonsense
-from sdlg.models.server.facts import ServerFacts
 from sdlg.models.server.replies import read_steps
 from sdlg.models.server.tokens import LearnedTokens
 from sdlg.options import STRATEGIES, Decoding
 from sdlg.records import Cost, Question
-from sdlg.results import FORMAT
 
 QUESTION = "What is the capital of France?"
 KEY = "sk-0123456789abcdef-secret"
@@ -122,11 +122,11 @@ def connected(pool):
     """A server and a model that is connected to it, with no faults and nothing asked yet. Not to be closed."""
     stack, known = pool
 
-    def start(dialect="llama", script=CAPITAL, *, patience=PATIENCE, name="", **traits):
-        key = repr((dialect, script, patience, name, sorted(traits.items())))
+    def start(dialect="llama", script=CAPITAL, *, retry_seconds=PATIENCE, name="", **traits):
+        key = repr((dialect, script, retry_seconds, name, sorted(traits.items())))
         if key not in known:
             server = stack.enter_context(FakeServer(dialect, script, **traits))
-            model = connect(server.url + name, patience=patience)
+            model = connect(server.url + name, retry_seconds=retry_seconds)
             stack.callback(model.close)
             known[key] = server, model
         server, model = known[key]
@@ -262,7 +262,7 @@ def until(condition, seconds=10.0):
 def test_facts_are_what_the_server_can_do(connected, tokenizer, dialect, traits, wanted):
     traits, wanted = ({**found, **_in_place(found, tokenizer)} for found in (traits, wanted))
     _, model = connected(dialect, **traits)
-    assert model.facts == ServerFacts(model="tiny", prefix_cache=None, **wanted)
+    assert model.server == ServerCapabilities(model="tiny", prefix_cache=None, **wanted)
 
 
 def _in_place(found, tokenizer):
@@ -271,42 +271,42 @@ def _in_place(found, tokenizer):
 
 @pytest.mark.parametrize("caches", [True, False, None])
 def test_a_prefix_cache_is_seen_where_the_server_tells_of_it(connected, caches):
-    assert connected(caches=caches)[1].facts.prefix_cache is caches
+    assert connected(caches=caches)[1].server.prefix_cache is caches
 
 
 def test_a_server_that_tells_fewer_than_it_is_asked_for_is_seen_through(connected):
     _, model = connected(most=3, clamps=True)
-    assert model.facts.top_logprobs == 3
+    assert model.server.top_logprobs == 3
 
 
 def test_of_several_models_one_must_be_named(serve):
     server = serve(models=("tiny", "large"))
     with pytest.raises(UnknownName, match=r"choose one: .*#tiny, .*#large"):
-        connect(server.url, patience=PATIENCE)
+        connect(server.url, retry_seconds=PATIENCE)
     with pytest.raises(UnknownName, match="no model 'huge'; choose from: tiny, large"):
-        connect(f"{server.url}#huge", patience=PATIENCE)
-    model = connect(f"{server.url}#large", patience=PATIENCE)
-    assert (model.facts.model, model.name) == ("large", f"{server.url}#large")
+        connect(f"{server.url}#huge", retry_seconds=PATIENCE)
+    model = connect(f"{server.url}#large", retry_seconds=PATIENCE)
+    assert (model.server.model, model.name) == ("large", f"{server.url}#large")
     assert {seen.body["model"] for seen in server.generations} == {"large"}
     model.close()
 
 
 def test_a_wrong_name_is_refused_by_a_server_with_one_model(serve):
     with pytest.raises(UnknownName, match="no model 'huge'; choose from: tiny"):
-        connect(f"{serve().url}#huge", patience=PATIENCE)
+        connect(f"{serve().url}#huge", retry_seconds=PATIENCE)
 
 
 @pytest.mark.parametrize("dialect", ["legacy", "chat"])
 def test_without_a_list_of_models_a_name_is_enough(connected, dialect):
     _, model = connected(dialect, lists_models=False, name="#tiny", most=5)
-    assert model.facts.model == "tiny"
+    assert model.server.model == "tiny"
 
 
 def test_without_a_list_and_without_a_name_the_error_says_to_name_one(serve):
     with pytest.raises(ServerFailed, match="#name"):
-        connect(serve(lists_models=False).url, patience=PATIENCE)
+        connect(serve(lists_models=False).url, retry_seconds=PATIENCE)
     with pytest.raises(ServerFailed, match="#name"):
-        connect(serve(models=()).url, patience=PATIENCE)
+        connect(serve(models=()).url, retry_seconds=PATIENCE)
 
 
 @pytest.mark.parametrize("aliases", [["small"], None], ids=["some", "null"])
@@ -318,23 +318,23 @@ def test_a_models_alias_names_it(serve, aliases):
         return parts
 
     server.inject(Change(named), when=lambda seen: seen.path == "/v1/models")
-    model = connect(f"{server.url}#{'small' if aliases else 'tiny'}", patience=PATIENCE)
-    assert model.facts.model == "tiny"
+    model = connect(f"{server.url}#{'small' if aliases else 'tiny'}", retry_seconds=PATIENCE)
+    assert model.server.model == "tiny"
     model.close()
 
 
 def test_a_tokenizer_that_cannot_be_loaded_says_how_to_name_one(serve):
     with pytest.raises(ModelNotFound, match="--tokenizer"):
-        connect(serve("vllm").url, patience=PATIENCE)
+        connect(serve("vllm").url, retry_seconds=PATIENCE)
 
 
-@pytest.mark.parametrize(("patience", "fine"), [(0.0, False), (-1.0, False), (math.nan, False), (5.0, True)])
-def test_patience_is_more_than_nothing(serve, patience, fine):
+@pytest.mark.parametrize(("retry_seconds", "fine"), [(0.0, False), (-1.0, False), (math.nan, False), (5.0, True)])
+def test_retry_seconds_is_more_than_nothing(serve, retry_seconds, fine):
     if fine:
-        connect(serve().url, patience=patience).close()
+        connect(serve().url, retry_seconds=retry_seconds).close()
     else:
-        with pytest.raises(BadOption, match="patience"):
-            connect(serve().url, patience=patience)
+        with pytest.raises(BadOption, match="retry_seconds"):
+            connect(serve().url, retry_seconds=retry_seconds)
 
 
 def test_the_command_says_what_a_server_can_do(serve, capsys):
@@ -360,10 +360,10 @@ def test_the_command_speaks_json(serve, capsys):
 
 def test_the_command_says_what_is_wrong(serve, capsys):
     server = serve(models=("tiny", "large"))
-    assert main(["models", "check", server.url, "--patience", "1"]) == 2
+    assert main(["models", "check", server.url, "--retry-seconds", "1"]) == 2
     assert capsys.readouterr().err.startswith("sdlg: http://127.0.0.1")
     server.kill()
-    assert main(["models", "check", server.url, "--patience", "0.3"]) == 1
+    assert main(["models", "check", server.url, "--retry-seconds", "0.3"]) == 1
     assert "cannot reach" in capsys.readouterr().err
 
 
@@ -395,7 +395,7 @@ def test_a_served_script_gives_what_it_gives_locally(connected, tokenizer, serve
     served, local = pipeline(model, **options).ask(QUESTION), pipeline(Twin(CAPITAL), **options).ask(QUESTION)
     assert comparable(served) == comparable(local)
     assert not served.approximate
-    assert served.answer.unseen == pytest.approx([0.0] * len(served.answer.alternatives), abs=1e-12)
+    assert served.answer.truncated_mass == pytest.approx([0.0] * len(served.answer.alternatives), abs=1e-12)
 
 
 class BeamTwin(Twin):
@@ -531,14 +531,14 @@ def held_up(server, work, count):
 @pytest.mark.parametrize("method", ["sdlg", "multinomial"])
 def test_llama_server_gets_a_questions_requests_one_after_the_other(connected, method):
     """Its slots compute their prompts separately: only the one that has the prompt is fast."""
-    server, model = connected(patience=60.0)
+    server, model = connected(retry_seconds=60.0)
     waiting, (result,) = held_up(server, lambda: [pipeline(model, method=method, samples=6).ask(QUESTION)], 1)
     assert waiting == 1
     assert result.cost.requests == len(server.generations) == 6
 
 
 def test_no_more_requests_are_under_way_than_the_server_has_slots(connected):
-    server, model = connected(slots=2, patience=60.0)
+    server, model = connected(slots=2, retry_seconds=60.0)
     waiting, results = held_up(server, lambda: pipeline(model).ask_many(ASKED, in_flight=8), 2)
     assert waiting == 2
     assert len(results) == len(ASKED)
@@ -581,7 +581,7 @@ def test_the_same_seed_gives_the_same_samples_and_another_one_others(connected):
 def test_an_answer_that_has_ended_is_taken_back(connected):
     """By a stop string that only we know: the server would go on, and here it never would."""
     script = {"": {"It": 1.0}, "It": {" is": 1.0}, "It is": {" Paris": 1.0}, "It is Paris": {".": 1.0}}
-    server, model = connected(script=script, patience=30.0)
+    server, model = connected(script=script, retry_seconds=30.0)
     server.inject(Stall(after=2))
     result = pipeline(model, samples=1, stop_strings=(" is",)).ask(QUESTION)
     assert (texts(result), result.answer.stop_reason) == (["It"], "stop_string")
@@ -631,7 +631,7 @@ def test_what_is_not_told_is_counted_and_nothing_is_invented(connected, tokenize
     result = pipeline(model, samples=10).ask(QUESTION)
     states = ["", "It", "It is", "It is Paris"]
     told = [dict(sorted(CAPITAL[state].items(), key=lambda one: -one[1])[:most]) for state in states]
-    assert result.answer.unseen == pytest.approx([1 - sum(step.values()) for step in told], abs=1e-9)
+    assert result.answer.truncated_mass == pytest.approx([1 - sum(step.values()) for step in told], abs=1e-9)
     for sample in result.samples[1:]:
         change = sample.substitution
         token = "<end>" if change.ends_answer else (" " if change.position else "") + change.replacement.strip()
@@ -640,13 +640,13 @@ def test_what_is_not_told_is_counted_and_nothing_is_invented(connected, tokenize
     cut = sum(len(CAPITAL[state]) > most for state in states)
     assert len(note) == (cut > 0)
     assert all(f"at {cut} of 4 steps" in one and "--max-logprobs" in one for one in note)
-    assert json.loads(result.to_json())["answer"]["unseen"] == list(result.answer.unseen)
+    assert json.loads(result.to_json())["answer"]["unseen"] == list(result.answer.truncated_mass)
 
 
 def test_there_is_no_note_where_what_is_not_told_is_too_unlikely(connected):
     _, model = connected(most=3, clamps=True)
     result = pipeline(model, samples=10, min_probability=0.06).ask(QUESTION)
-    assert result.answer.unseen == pytest.approx([0, 0, 0.05, 0], abs=1e-9)
+    assert result.answer.truncated_mass == pytest.approx([0, 0, 0.05, 0], abs=1e-9)
     assert not [note for note in result.notes if "unseen" in note]
 
 
@@ -657,7 +657,7 @@ def test_a_drawn_token_outside_of_the_told_ones_does_not_hide_what_is_not_told(c
     _, model = connected("vllm", EIGHT, most=5, root=save_tokenizer(EIGHT, tmp_path))
     result = pipeline(model, seed=seed, **options).ask(QUESTION)
     assert texts(result) == ["H"]
-    assert result.answer.unseen[0] == pytest.approx(0.07 + 0.04)
+    assert result.answer.truncated_mass[0] == pytest.approx(0.07 + 0.04)
     assert any("at 1 of 2 steps" in note for note in result.notes)
 
 
@@ -665,7 +665,7 @@ def test_a_search_counts_what_it_was_not_told_too(connected):
     _, model = connected(script=EIGHT, most=5)
     result = pipeline(model, strategy="beam", branch_strategy="greedy", beams=2, min_probability=0.05).ask(QUESTION)
     assert result.answer.text == "A"
-    assert result.answer.unseen[0] == pytest.approx(0.07 + 0.04 + 0.02)
+    assert result.answer.truncated_mass[0] == pytest.approx(0.07 + 0.04 + 0.02)
     assert any("answer.unseen" in note for note in result.notes)
 
 
@@ -684,7 +684,7 @@ def test_a_search_invents_no_answer_that_was_not_told(connected):
     server.inject(Change(lambda parts: [_only_script_tokens(part) for part in parts]))
     result = pipeline(model, method="beam", samples=6, beams=6, max_tokens=3).ask(QUESTION)
     assert sorted(texts(result)) == ["A c", "A d", "B c", "B d"]
-    assert all(math.isfinite(sample.sequence.logprob) for sample in result.samples)
+    assert all(math.isfinite(sample.generation.logprob) for sample in result.samples)
     assert any("4 of 6 sequences" in note for note in result.notes)
 
 
@@ -703,7 +703,7 @@ def test_a_text_only_server_gives_the_same_texts_and_says_that_it_is_approximate
     served, local = (pipeline(one, samples=8).ask(QUESTION) for one in (model, Twin(CAPITAL)))
     assert texts(served) == texts(local)
     for mine, other in zip(served.samples, local.samples, strict=True):
-        assert mine.sequence.decision_logprobs == other.sequence.decision_logprobs
+        assert mine.generation.decision_logprobs == other.generation.decision_logprobs
         assert mine.cluster == other.cluster
         assert (mine.substitution and mine.substitution.rank) == (other.substitution and other.substitution.rank)
     assert served.semantic_entropy == local.semantic_entropy
@@ -787,7 +787,7 @@ def test_without_log_probabilities_answers_count_by_how_often_they_come(connecte
     assert served.estimates["semantic_entropy"].options == {"weighting": "frequency"}
     assert [c.probability for c in served.clusters] == pytest.approx([len(c.members) / 12 for c in served.clusters])
     assert served.coverage is None
-    assert all(sample.sequence.logprobs == () for sample in served.samples)
+    assert all(sample.generation.logprobs == () for sample in served.samples)
     assert any("tells no log-probabilities" in note for note in served.notes)
     assert main(["schema"]) == 0
     jsonschema.validate(json.loads(served.to_json()), json.loads(capsys.readouterr().out))
@@ -813,7 +813,7 @@ def test_a_chat_server_with_log_probabilities_gives_likelihoods(connected):
     result = pipeline(model, method="multinomial", samples=6).ask(QUESTION)
     local = pipeline(Twin(CAPITAL), method="multinomial", samples=6).ask(QUESTION)
     assert texts(result) == texts(local)
-    assert [s.sequence.logprobs for s in result.samples] == [s.sequence.logprobs for s in local.samples]
+    assert [s.generation.logprobs for s in result.samples] == [s.generation.logprobs for s in local.samples]
     assert result.coverage is not None
     assert result.approximate
     with pytest.raises(NotSupported, match="cannot go on from the beginning of an answer"):
@@ -964,7 +964,7 @@ AMID_BRANCHES = (
 )
 def test_a_fault_that_passes_changes_nothing(connected, name, when):
     fault, times, _ = FAULTS[name]
-    server, model = connected(script=STORY, patience=HASTE if isinstance(fault, Stall) else PATIENCE)
+    server, model = connected(script=STORY, retry_seconds=HASTE if isinstance(fault, Stall) else PATIENCE)
     server.inject(replace(fault), when=when, times=times)
     served, local = (pipeline(one, samples=3).ask(QUESTION) for one in (model, Twin(STORY)))
     assert comparable(served) == comparable(local)
@@ -974,7 +974,7 @@ def test_a_fault_that_passes_changes_nothing(connected, name, when):
 @pytest.mark.parametrize("name", [name for name, (_, _, says) in FAULTS.items() if says])
 def test_a_fault_that_does_not_pass_is_told(connected, name):
     fault, _, says = FAULTS[name]
-    server, model = connected(script=STORY, patience=HASTE)
+    server, model = connected(script=STORY, retry_seconds=HASTE)
     server.inject(replace(fault))
     with limited(Limit(30.0)), pytest.raises(ServerFailed, match=says) as failure:
         pipeline(model).ask(QUESTION)
@@ -1034,7 +1034,7 @@ def test_json_is_json_under_any_name(connected):
 
 @pytest.mark.parametrize("status", [401, 403])
 def test_a_wrong_key_is_told_at_once(connected, status):
-    server, model = connected(patience=30.0)
+    server, model = connected(retry_seconds=30.0)
     server.inject(Answer(status, b'{"error": "invalid api key"}'))
     with pytest.raises(ServerFailed, match=rf"answers {status}: invalid api key Set OPENAI_API_KEY"):
         pipeline(model).ask(QUESTION)
@@ -1043,7 +1043,7 @@ def test_a_wrong_key_is_told_at_once(connected, status):
 
 @pytest.mark.parametrize("status", [400, 404, 405, 422])
 def test_a_request_that_is_refused_is_not_sent_again(connected, status):
-    server, model = connected(patience=30.0)
+    server, model = connected(retry_seconds=30.0)
     server.inject(Answer(status, b'{"detail": "no such thing"}'))
     kind = BadQuestion if status in (400, 422) else ServerFailed  # another question may be taken
     with pytest.raises(kind, match=f"answers {status}: no such thing"):
@@ -1059,8 +1059,8 @@ def test_a_prompt_that_the_server_finds_too_long_is_the_askers_mistake(connected
         pipeline(model).ask(QUESTION)
 
 
-def test_patience_is_not_outlasted_by_what_the_server_asks_for(connected):
-    server, model = connected(patience=HASTE)
+def test_retry_seconds_is_not_outlasted_by_what_the_server_asks_for(connected):
+    server, model = connected(retry_seconds=HASTE)
     server.inject(Answer(429, DEAD, headers={"Retry-After": "30"}))
     with limited(Limit(5.0)), pytest.raises(ServerFailed, match="answers 429"):
         pipeline(model).ask(QUESTION)
@@ -1075,7 +1075,7 @@ def test_a_server_that_says_how_long_to_wait_is_not_asked_before(connected):
 
 
 def test_a_fault_that_may_be_the_requests_own_is_not_tried_for_long(connected):
-    server, model = connected(patience=30.0)
+    server, model = connected(retry_seconds=30.0)
     server.inject(Answer(500, DEAD))
     with pytest.raises(ServerFailed, match="answers 500"):
         pipeline(model, samples=1).ask(QUESTION)
@@ -1140,7 +1140,7 @@ def test_facts_of_another_shape_are_passed_over_or_a_servers_failure(serve, path
     server = serve()
     server.inject(Answer(200, shape.encode()), when=lambda seen: seen.path == path)
     with suppress(ServerFailed):
-        connect(server.url, patience=PATIENCE).close()
+        connect(server.url, retry_seconds=PATIENCE).close()
 
 
 @pytest.mark.parametrize("method", ["beam", "diverse_beam"])
@@ -1163,12 +1163,12 @@ def test_a_server_that_is_not_there_is_told(serve):
     server = serve()
     server.kill()
     with pytest.raises(ServerFailed, match=r"cannot reach http://127.0.0.1.*is the server still running\?"):
-        connect(server.url, patience=0.3)
+        connect(server.url, retry_seconds=0.3)
 
 
 def test_a_server_that_comes_back_is_waited_for(serve):
     server = serve()
-    model = connect(server.url, patience=20.0)
+    model = connect(server.url, retry_seconds=20.0)
     undisturbed = whole(pipeline(model).ask(QUESTION))
     server.kill()
     found = []
@@ -1187,7 +1187,7 @@ def test_a_server_that_comes_back_is_waited_for(serve):
     ("stalled", "seconds"), [(lambda seen: seen.path == "/apply-template", 0.5), (is_answer, 1.0), (is_branch, 1.5)]
 )
 def test_a_deadline_ends_a_question_and_its_request(connected, stalled, seconds):
-    server, model = connected(patience=60.0)
+    server, model = connected(retry_seconds=60.0)
     server.inject(Stall(), when=stalled)
     started = time.monotonic()
     with pytest.raises(TimedOut, match=rf"no answer within {seconds:g} s"):
@@ -1201,7 +1201,7 @@ def test_a_deadline_ends_a_question_and_its_request(connected, stalled, seconds)
 
 
 def test_a_deadline_ends_trying_again(connected):
-    server, model = connected(patience=60.0)
+    server, model = connected(retry_seconds=60.0)
     server.inject(Answer(503), when=lambda seen: True)
     with pytest.raises(TimedOut):
         pipeline(model).ask(QUESTION, timeout=0.5)
@@ -1225,7 +1225,7 @@ def test_the_commands_deadline_is_for_each_question(serve, tmp_path, monkeypatch
 
 
 def test_a_cancelled_task_takes_its_requests_back_and_frees_its_thread(connected):
-    server, model = connected(patience=60.0)
+    server, model = connected(retry_seconds=60.0)
     asked = pipeline(model)
     stall = server.inject(Stall(), when=is_answer)
 
@@ -1259,7 +1259,7 @@ def test_the_async_form_gives_the_same_and_many_at_once(connected):
 
 
 def test_a_deadline_holds_for_the_async_form(connected):
-    server, model = connected(patience=60.0)
+    server, model = connected(retry_seconds=60.0)
     server.inject(Stall(), when=lambda seen: True)
     with pytest.raises(TimedOut):
         asyncio.run(pipeline(model).ask_async(QUESTION, timeout=0.5))
@@ -1282,14 +1282,14 @@ def test_many_questions_in_flight_are_answered_in_order_as_one_by_one(connected,
 
 
 def test_so_many_questions_are_in_flight_as_were_allowed(connected, tokenizer):
-    server, model = connected("vllm", root=tokenizer, patience=60.0)
+    server, model = connected("vllm", root=tokenizer, retry_seconds=60.0)
     waiting, results = held_up(server, lambda: pipeline(model, samples=1).ask_many(ASKED, in_flight=8), 8)
     assert waiting == 8
     assert [result.question.text for result in results] == ASKED
 
 
 def test_a_slow_first_question_does_not_hold_up_the_others(connected):
-    server, model = connected(patience=60.0)
+    server, model = connected(retry_seconds=60.0)
     slow = server.inject(Stall(), when=lambda seen: seen.generates and "number 0?" in seen.words)
     results = pipeline(model, samples=1).ask_many(ASKED[:6], in_flight=2)
     found = []
@@ -1302,7 +1302,7 @@ def test_a_slow_first_question_does_not_hold_up_the_others(connected):
 
 
 def test_whoever_stops_reading_takes_back_what_is_under_way(connected):
-    server, model = connected(patience=60.0)
+    server, model = connected(retry_seconds=60.0)
     server.inject(Stall(), when=lambda seen: seen.generates and "number 0?" not in seen.words)
     results = pipeline(model, samples=1).ask_many(ASKED, in_flight=4)
     assert next(results).question.text == ASKED[0]
@@ -1313,7 +1313,7 @@ def test_whoever_stops_reading_takes_back_what_is_under_way(connected):
 
 
 def test_a_failure_ends_many_questions_and_takes_the_others_back(connected):
-    server, model = connected(patience=60.0)
+    server, model = connected(retry_seconds=60.0)
     server.inject(Answer(400, DEAD), when=lambda seen: seen.generates and "number 1?" in seen.words)
     server.inject(Stall(), when=lambda seen: seen.generates and "number 0?" not in seen.words)
     results = pipeline(model, samples=1).ask_many(ASKED, in_flight=4)
@@ -1326,7 +1326,7 @@ def test_a_failure_ends_many_questions_and_takes_the_others_back(connected):
 
 def test_closing_a_model_ends_what_is_under_way_with_an_error_of_ours(serve):
     server = serve()
-    model = connect(server.url, patience=60.0)
+    model = connect(server.url, retry_seconds=60.0)
     server.heal()
     server.inject(Stall())
     errors = []
@@ -1370,14 +1370,14 @@ def test_a_key_is_sent_and_never_shown(serve, monkeypatch, caplog, capsys, varia
     monkeypatch.setenv(variable, f" {KEY}\n")
     caplog.set_level(logging.DEBUG)
     server = serve()
-    model = connect(server.url, patience=PATIENCE)
+    model = connect(server.url, retry_seconds=PATIENCE)
     result = pipeline(model).ask(QUESTION)
     assert {seen.headers["Authorization"] for seen in server.requests} == {f"Bearer {KEY}"}
     parts = (model, vars(model), model.connection, vars(model.connection), model.connection.address, model.words)
     shown = "".join(map(repr, parts)) + str(model.connection.address) + model.name
     assert "http://127.0.0.1" in shown
     assert KEY not in shown
-    assert KEY not in result.to_json() + repr(result) + repr(model.facts)
+    assert KEY not in result.to_json() + repr(result) + repr(model.server)
     assert caplog.records
     assert KEY not in caplog.text
     model.close()
@@ -1387,12 +1387,12 @@ def test_a_key_is_sent_and_never_shown(serve, monkeypatch, caplog, capsys, varia
 
 def test_our_own_variable_comes_first_and_without_a_key_none_is_sent(serve, monkeypatch):
     server = serve()
-    connect(server.url, patience=PATIENCE).close()
+    connect(server.url, retry_seconds=PATIENCE).close()
     assert all("Authorization" not in seen.headers for seen in server.requests)
     server.heal()
     monkeypatch.setenv("SDLG_API_KEY", "mine")
     monkeypatch.setenv("OPENAI_API_KEY", "theirs")
-    connect(server.url, patience=PATIENCE).close()
+    connect(server.url, retry_seconds=PATIENCE).close()
     assert {seen.headers["Authorization"] for seen in server.requests} == {"Bearer mine"}
 
 
@@ -1401,11 +1401,11 @@ def test_our_own_variable_comes_first_and_without_a_key_none_is_sent(serve, monk
 def test_a_key_that_is_an_everyday_word_changes_no_answer(serve, monkeypatch, dialect, key):
     """Servers at home take any key, and people give them any: it may be part of every reply."""
     monkeypatch.setenv("OPENAI_API_KEY", key)
-    model = connect(serve(dialect, most=5).url, patience=PATIENCE)
+    model = connect(serve(dialect, most=5).url, retry_seconds=PATIENCE)
     served, local = (pipeline(one).ask(QUESTION) for one in (model, Twin(CAPITAL)))
     model.close()
     assert texts(served) == texts(local)
-    assert [s.sequence.logprobs for s in served.samples] == [s.sequence.logprobs for s in local.samples]
+    assert [s.generation.logprobs for s in served.samples] == [s.generation.logprobs for s in local.samples]
 
 
 def _echo(before=b"", after=b""):
@@ -1432,7 +1432,7 @@ def test_a_key_that_the_server_echoes_is_not_repeated(serve, monkeypatch, caplog
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     caplog.set_level(logging.DEBUG)
     server = serve()
-    model = connect(server.url, patience=HASTE)
+    model = connect(server.url, retry_seconds=HASTE)
     server.inject(ECHOES[echo])
     with pytest.raises(SdlgError) as failure:
         pipeline(model).ask(QUESTION)
@@ -1447,7 +1447,7 @@ def test_a_key_that_is_echoed_while_connecting_is_not_repeated(serve, monkeypatc
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     server = serve()
     server.inject(ECHOES[echo], when=lambda seen: True)
-    assert main(["models", "check", server.url, "--patience", "1"]) == 1
+    assert main(["models", "check", server.url, "--retry-seconds", "1"]) == 1
     shown = "".join(capsys.readouterr())
     assert shown.startswith("sdlg: http://127.0.0.1")
     assert KEY[:12] not in shown
@@ -1457,14 +1457,14 @@ def test_a_key_that_is_echoed_while_connecting_is_not_repeated(serve, monkeypatc
 def test_a_key_that_cannot_be_sent_is_told_without_showing_it(serve, monkeypatch, key):
     monkeypatch.setenv("OPENAI_API_KEY", key)
     with pytest.raises(SdlgError) as failure:
-        connect(serve().url, patience=HASTE).close()
+        connect(serve().url, retry_seconds=HASTE).close()
     assert KEY not in told_by(failure.value)
     assert "OPENAI_API_KEY" in str(failure.value)
 
 
 def test_a_key_is_not_written_down(serve, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
-    model = connect(serve().url, patience=PATIENCE)
+    model = connect(serve().url, retry_seconds=PATIENCE)
     for one in (model, model.connection, model.connection.address, model.connection.address.key):
         with pytest.raises(TypeError):
             pickle.dumps(one)
@@ -1526,8 +1526,8 @@ def test_the_address_may_be_in_the_environment(serve, monkeypatch):
         parse_address("server#tiny")
     server = serve(models=("tiny", "large"))
     monkeypatch.setenv("OPENAI_BASE_URL", server.url + "/")
-    model = connect("server#large", patience=PATIENCE)
-    assert (model.name, model.facts.model) == (f"{server.url}#large", "large")
+    model = connect("server#large", retry_seconds=PATIENCE)
+    assert (model.name, model.server.model) == (f"{server.url}#large", "large")
     model.close()
     monkeypatch.setenv("OPENAI_BASE_URL", "")
     with pytest.raises(BadOption, match="which is not set"):
@@ -1540,7 +1540,7 @@ def test_the_address_may_be_in_the_environment(serve, monkeypatch):
 )  # fmt: skip
 def test_what_is_no_address_is_refused(address):
     with pytest.raises(BadOption, match="is not the address of a server; give http://host:port/v1#name"):
-        connect(address, patience=0.3)
+        connect(address, retry_seconds=0.3)
 
 
 @pytest.mark.parametrize("base", ["example.org/v1", "ftp://example.org", "localhost:8000/v1"])
@@ -1557,7 +1557,7 @@ def test_other_names_are_no_addresses(name):
 
 def test_paths_of_the_servers_own_lie_beside_v1(serve):
     server = serve()
-    connect(server.url.removesuffix("/v1"), patience=PATIENCE).close()
+    connect(server.url.removesuffix("/v1"), retry_seconds=PATIENCE).close()
     assert {"/v1/models", "/props", "/v1/completions", "/tokenize"} == {seen.path for seen in server.requests}
 
 
@@ -1584,7 +1584,7 @@ def test_a_model_leaves_no_thread_and_no_socket(serve, how):
     server = serve()
     gc.collect()
     before, open_before = set(connections()), sockets()
-    model = connect(server.url, patience=PATIENCE)
+    model = connect(server.url, retry_seconds=PATIENCE)
     list(pipeline(model).ask_many(ASKED[:6], in_flight=3))
     assert len(set(connections()) - before) == 1
     assert sockets() > open_before
@@ -1612,7 +1612,7 @@ def test_a_model_that_cannot_be_had_leaves_nothing_either(serve, fault):
     elif fault == "dead":
         server.kill()
     with pytest.raises(SdlgError):
-        connect(server.url, patience=0.5)
+        connect(server.url, retry_seconds=0.5)
     assert set(connections()) <= before
     until(lambda: sockets() <= open_before)
 
@@ -1620,7 +1620,7 @@ def test_a_model_that_cannot_be_had_leaves_nothing_either(serve, fault):
 def test_closing_amid_connecting_is_quiet(serve):
     """There is always a connection that is just begun: none of its parts is left as a warning on somebody's screen."""
     server = serve(slots=1000)
-    model = connect(server.url, patience=60.0)
+    model = connect(server.url, retry_seconds=60.0)
     server.kill()
     begun = threading.Event()
 
@@ -1678,7 +1678,7 @@ def test_a_run_is_gone_on_with_by_any_name_of_its_model(serve, tmp_path, fake_nl
     monkeypatch.setenv("OPENAI_BASE_URL", server.url)
     for used in (name, *NAMES_OF_ONE):
         model = used.format(server.url)
-        assert main(["ask", QUESTION, "--out", str(out), "--model", model, "--patience", str(PATIENCE)]) == 0
+        assert main(["ask", QUESTION, "--out", str(out), "--model", model, "--retry-seconds", str(PATIENCE)]) == 0
     assert capsys.readouterr().err.count("nothing is left to do") == len(NAMES_OF_ONE)
 
 
@@ -1690,7 +1690,8 @@ def test_asking_goes_on_where_a_server_died(tmp_path, fake_nli, capsys, in_fligh
     def ask(server, path):
         return main([
             "ask", "--file", str(questions), "--out", str(path), "--model", server.url, "--samples", "3",
-            "--patience", str(HASTE), "--in-flight", str(in_flight), "--seed", "3", "--branch-strategy", "multinomial",
+            "--retry-seconds", str(HASTE), "--in-flight", str(in_flight), "--seed", "3",
+            "--branch-strategy", "multinomial",
         ])  # fmt: skip
 
     with FakeServer("llama", CAPITAL) as server:
@@ -1730,7 +1731,7 @@ def test_an_evaluation_goes_on_where_a_server_died(tmp_path, fake_nli, capsys, i
         return main([
             "eval", "--data", str(data), "--out", str(folder), "--model", server.url, "--nli", "fake",
             "--methods", "sdlg,multinomial", "--measures", "SE*_SDLG,PE,semantic_entropy_frequency",
-            "--samples", "3", "--patience", str(HASTE), "--in-flight", str(in_flight),
+            "--samples", "3", "--retry-seconds", str(HASTE), "--in-flight", str(in_flight),
         ])  # fmt: skip
 
     with FakeServer("llama", CAPITAL, others={"Question 2?": ROME}) as server:
@@ -1833,9 +1834,9 @@ def test_a_question_that_is_refused_is_no_reason_to_stop(serve, tmp_path):
     assert "I will not answer that" in rows[1]["error"]
 
 
-def test_patience_begins_with_the_first_fault(connected):
+def test_retry_seconds_begins_with_the_first_fault(connected):
     """Time that a reply took, or that a request waited for its turn, is not time without one."""
-    _, model = connected(patience=1.0)
+    _, model = connected(retry_seconds=1.0)
     attempts = []
 
     async def late_fault():
@@ -1850,7 +1851,7 @@ def test_patience_begins_with_the_first_fault(connected):
 
 @pytest.mark.parametrize("told", ["0", "nan", "-1", "soon"])
 def test_a_server_that_asks_for_no_pause_gets_one(connected, told):
-    server, model = connected(patience=20.0)
+    server, model = connected(retry_seconds=20.0)
     server.inject(Answer(429, b"{}", headers={"Retry-After": told}), times=2)
     assert pipeline(model, samples=1).ask(QUESTION).answer.text
 
@@ -1870,6 +1871,6 @@ def test_a_model_named_by_an_alias_keeps_that_name(serve):
         return parts
 
     server.inject(Change(named), when=lambda seen: seen.path == "/v1/models")
-    model = connect(f"{server.url}#small", patience=PATIENCE)
-    assert (model.name, model.facts.model) == (f"{server.url}#small", "tiny")
+    model = connect(f"{server.url}#small", retry_seconds=PATIENCE)
+    assert (model.name, model.server.model) == (f"{server.url}#small", "tiny")
     model.close()

@@ -27,14 +27,14 @@ from fakes import CAPITAL, MEANINGS, FakeNli
 from sdlg import Pipeline, ScriptedModel
 from sdlg.cli import main
 from sdlg.cli.serve import is_loopback
+from sdlg.concurrency.limits import check_limit
 from sdlg.errors import BadOption, ServerFailed
-from sdlg.limits import check_limit
 from sdlg.pipeline import Progress
-from sdlg.records import Sequence
+from sdlg.records import Generation
+from sdlg.serving.admission import Admission
 from sdlg.serving.app import create_app
 from sdlg.serving.chat import question_of
 from sdlg.serving.deltas import Deltas
-from sdlg.serving.desk import Desk
 from sdlg.serving.failures import Failure
 from sdlg.serving.guards import check_json
 from sdlg.serving.listening import open_socket, server_of
@@ -43,7 +43,7 @@ from sdlg.serving.settings import Limits, Settings
 from sdlg.serving.streaming import Feed
 from sdlg.serving.wire import encoded
 
-SCHEMA = json.loads(Path(sdlg.__file__).with_name("result.schema.json").read_text())
+SCHEMA = json.loads((Path(sdlg.__file__).parent / "formats" / "result.schema.json").read_text())
 QUESTION = "What is the capital of France?"
 ASKED = {"question": QUESTION}
 CHAT = {"messages": [{"role": "user", "content": QUESTION}]}
@@ -86,7 +86,7 @@ class Running:
     """A server in a thread, its address, its desk."""
 
     def __init__(self, app):
-        self.app, self.desk = app, app.state.desk
+        self.app, self.admission = app, app.state.admission
         self.listener = open_socket("127.0.0.1", 0)
         self.port = self.listener.getsockname()[1]
         self.url = f"http://127.0.0.1:{self.port}"
@@ -101,7 +101,7 @@ class Running:
     def __exit__(self, *_):
         self.server.should_exit = self.server.force_exit = True
         self.thread.join(20)
-        self.desk.close()
+        self.admission.close()
         assert not self.thread.is_alive()
 
     def post(self, path, body, **named):
@@ -567,7 +567,7 @@ def test_the_documentation_needs_no_script_and_no_other_host(server):
 
 def test_the_pages_files_and_nothing_else(server, monkeypatch):
     files = {"index.html": b"<p>", "view.js": b"1", "style.css": b"a{}"}
-    monkeypatch.setattr("sdlg.serving.pages._files", lambda: files)
+    monkeypatch.setattr("sdlg.serving.browser_files._files", lambda: files)
     page = server.get("/")
     assert page.content == b"<p>"
     assert page.headers["content-type"] == "text/html; charset=utf-8"
@@ -671,7 +671,7 @@ def test_header_tricks_are_refused(server):
 
 
 def test_a_body_that_never_arrives_is_not_waited_for():
-    with running(settings=Settings(patience=0.3)) as server:
+    with running(settings=Settings(client_seconds=0.3)) as server:
         head = (
             b"POST /v1/uncertainty HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 50\r\n\r\n{"
         )
@@ -742,7 +742,7 @@ def test_beyond_the_queue_one_is_told_when_to_come_back():
     model = Talking()
     with running(model, Settings(queue=2)) as server, held(server, model) as ask:
         asked = [ask() for _ in range(3)]
-        wait_until(lambda: (server.desk.running, server.desk.waiting) == (1, 2))
+        wait_until(lambda: (server.admission.running, server.admission.waiting) == (1, 2))
         for body in (ASKED, {**ASKED, "stream": True}):
             refused = server.post("/v1/uncertainty", body)
             assert refused.status_code == 429
@@ -758,7 +758,7 @@ def test_a_model_that_takes_several_questions_gets_them_at_once():
     model = Talking(in_flight=3)
     with running(model) as server, held(server, model) as ask:
         asked = [ask() for _ in range(5)]
-        wait_until(lambda: (server.desk.running, server.desk.waiting) == (3, 2))
+        wait_until(lambda: (server.admission.running, server.admission.waiting) == (3, 2))
         for _ in range(3):
             assert model.begun.acquire(timeout=10)
         model.gate.set()
@@ -785,23 +785,23 @@ def test_a_client_that_goes_away_takes_its_work_with_it(stream):
         gone = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(3)]
         for connection in gone:
             connection.sendall(posted(body))
-        wait_until(lambda: (server.desk.running, server.desk.waiting) == (1, 2))
+        wait_until(lambda: (server.admission.running, server.admission.waiting) == (1, 2))
         patient = ask()
-        wait_until(lambda: server.desk.waiting == 3)
+        wait_until(lambda: server.admission.waiting == 3)
         for connection in gone:
             connection.close()
-        wait_until(lambda: (server.desk.running, server.desk.waiting) == (1, 0))
+        wait_until(lambda: (server.admission.running, server.admission.waiting) == (1, 0))
         model.gate.set()
         assert patient.result().status_code == 200
         assert model.stopped == 1  # the others had not begun
-        wait_until(lambda: server.desk.running == 0)
+        wait_until(lambda: server.admission.running == 0)
 
 
 def test_a_stream_has_a_heartbeat_while_it_waits():
     model = Talking()
     with running(model, Settings(heartbeat=0.05)) as server, held(server, model) as ask:
         first = ask()
-        wait_until(lambda: server.desk.running == 1)
+        wait_until(lambda: server.admission.running == 1)
         threading.Timer(0.5, model.gate.set).start()
         events, comments = server.events("/v1/uncertainty", {**ASKED, "stream": True})
         assert events[-1]["type"] == "result"
@@ -811,15 +811,15 @@ def test_a_stream_has_a_heartbeat_while_it_waits():
 
 def test_a_reader_that_does_not_read_is_given_up():
     long = {"": {"x" * 20_000: 0.5, **{f"{'y' * 20_000}{n}": 0.02 for n in range(19)}}}
-    with running(Talking(long), Settings(patience=0.5), samples=20) as server:
+    with running(Talking(long), Settings(client_seconds=0.5), samples=20) as server:
         body = json.dumps({**ASKED, "stream": True}).encode()
         connection = socket.socket()
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
         with closing(connection):
             connection.connect(("127.0.0.1", server.port))
             connection.sendall(posted(body))
-            wait_until(lambda: server.desk.running == 1 or "status=" in server.get("/metrics").text)
-            wait_until(lambda: server.desk.running == 0)
+            wait_until(lambda: server.admission.running == 1 or "status=" in server.get("/metrics").text)
+            wait_until(lambda: server.admission.running == 0)
         assert server.post("/v1/uncertainty", {**ASKED, "samples": 2}).status_code == 200
 
 
@@ -833,7 +833,7 @@ def test_a_feed_keeps_the_newest_text_and_is_bounded():
         assert [p.text for p in await feed.next(1)] == ["abc"]
         assert await feed.next(0.01) == []
         for _ in range(4):
-            feed.tell(Progress("branches", "", Sequence("", (), (), "eos")))
+            feed.tell(Progress("branches", "", Generation("", (), (), "eos")))
         await asyncio.sleep(0)
         assert feed.too_slow
         feed.end()  # while a slow client is still being sent to
@@ -846,23 +846,23 @@ def test_a_feed_keeps_the_newest_text_and_is_bounded():
 
 def test_retry_after_follows_how_long_things_take():
     async def run():
-        desk = Desk(1, 4, 60.0)
-        with desk.enter() as ticket:
-            await desk.run(ticket, lambda: time.sleep(0.01))
-        assert desk.retry_after() == 1
-        desk._seconds.extend([10.0] * 40)
-        tickets = [desk.enter() for _ in range(5)]
-        assert desk.retry_after() == 20
+        admission = Admission(1, 4, 60.0)
+        with admission.enter() as slot:
+            await admission.run(slot, lambda: time.sleep(0.01))
+        assert admission.retry_after() == 1
+        admission._seconds.extend([10.0] * 40)
+        tickets = [admission.enter() for _ in range(5)]
+        assert admission.retry_after() == 20
         with pytest.raises(Failure) as refused:
-            desk.enter()
+            admission.enter()
         assert refused.value.headers == {"Retry-After": "20"}
-        assert [desk.before(ticket) for ticket in tickets] == [0, 0, 1, 2, 3]
-        for ticket in tickets:
-            desk.leave(ticket)
-            desk.leave(ticket)
-        assert (desk.running, desk.waiting) == (0, 0)
-        await desk.idle()
-        desk.close()
+        assert [admission.before(slot) for slot in tickets] == [0, 0, 1, 2, 3]
+        for slot in tickets:
+            admission.leave(slot)
+            admission.leave(slot)
+        assert (admission.running, admission.waiting) == (0, 0)
+        await admission.idle()
+        admission.close()
 
     asyncio.run(run())
 

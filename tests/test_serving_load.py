@@ -151,7 +151,7 @@ def test_64_clients_each_get_an_answer_or_are_told_to_come_back():
         server.post("/v1/uncertainty", ASKED)
         threads = threading.active_count()
         asyncio.run(all_of_them(server.url))
-        assert (server.desk.running, server.desk.waiting) == (0, 0)
+        assert (server.admission.running, server.admission.waiting) == (0, 0)
         assert threading.active_count() <= threads
     assert set(seen) == {200, 429}, seen
     assert seen[200] > 10
@@ -171,7 +171,7 @@ def test_clients_that_go_away_leave_nothing_behind():
         model.gate.clear()
         asyncio.run(all_of_them(server.url))
         end = time.monotonic() + SECONDS
-        while server.desk.running or server.desk.waiting:
+        while server.admission.running or server.admission.waiting:
             assert time.monotonic() < end
             time.sleep(0.01)
         model.gate.set()

@@ -17,9 +17,9 @@ import synthetic_example
 import toy_model
 import toy_study
 from conftest import vectors
-from sdlg.estimators import semantic
-from sdlg.estimators.base import Samples
-from sdlg.estimators.table import find_measure
+from sdlg.measures import semantic
+from sdlg.measures.base import MeasureInputs
+from sdlg.measures.table import find_measure
 from toy_model import Meaning, Tree, Words, make_tree, random_tree
 from toy_study import Way, sample
 
@@ -147,7 +147,7 @@ def test_informed_scores_point_to_the_places_that_matter():
         answer = sample(tree, GREEDY, 1, seed=0).texts[0]
         words = toy_model.words_of(answer)
         nli = toy_model.TreeNli(tree, informed=True, seed=seed)
-        norms = np.linalg.norm(nli.sensitivity("?", answer).gradients("both"), axis=1)
+        norms = np.linalg.norm(nli.input_gradients("?", answer).gradients("both"), axis=1)
         for place, norm in enumerate(norms / norms.mean()):
             changed = [(*words[:place], other, *words[place + 1 :]) for other in range(tree.branching)]
             changes = sum(tree.meanings[text] != tree.meanings[words] for text in changed)
@@ -190,7 +190,7 @@ def test_the_examples_sums_are_those_of_the_package():
     paper = synthetic_example.EXAMPLES[0]
     draws = np.random.default_rng(5).choice(4, size=7, p=paper.p_y)
     logprobs = tuple((math.log(paper.p_y[y]),) for y in draws)
-    samples = Samples(logprobs, tuple(draws.tolist()), tuple(paper.clusters[y] for y in draws))
+    samples = MeasureInputs(logprobs, tuple(draws.tolist()), tuple(paper.clusters[y] for y in draws))
     counts = np.bincount(draws, minlength=4)[None].astype(float)
     for duplicates, estimator in (("counted", synthetic_example.sum_counted), ("unique", synthetic_example.sum_unique)):
         masses = semantic.cluster_log_masses(samples, semantic.total_logprobs(samples), duplicates=duplicates)

@@ -7,9 +7,9 @@ import torch
 
 from conftest import tiny_lm, tiny_model
 from reference import decode_from_scratch, next_logprobs
-from sdlg.models.layouts import choose_layout
-from sdlg.models.network import Network
-from sdlg.models.trunk import Rows, Separate, Tree, Trunk
+from sdlg.models.local.kv_tree import MaskedTree, PaddedRows, PrefixKV, SeparateCaches
+from sdlg.models.local.layouts import choose_layout
+from sdlg.models.local.network import Network
 from sdlg.options import Decoding
 from sdlg.records import Prompt, StopRule
 
@@ -66,12 +66,12 @@ def assert_same(lm, prefix, continuation):
     assert continuation.decisions == len(ids)
 
 
-@pytest.mark.parametrize("growth", [Tree, Rows, Separate])
-def test_forked_paths_see_only_their_own_tokens(growth):
+@pytest.mark.parametrize("tree", [MaskedTree, PaddedRows, SeparateCaches])
+def test_forked_paths_see_only_their_own_tokens(tree):
     network = Network(tiny_model("llama"))
-    trunk = Trunk(network, native=growth is Separate)
-    trunk.extend([5, 9, 17, 33])
-    paths = growth(trunk)
+    prefix_kv = PrefixKV(network, native=tree is SeparateCaches)
+    prefix_kv.extend([5, 9, 17, 33])
+    paths = tree(prefix_kv)
     (a, b), _ = paths.grow([3, 1], [40, 41])
     nodes, logits = paths.grow([a, a, b], [50, 51, 52])  # a forks
     wanted = [
@@ -83,22 +83,22 @@ def test_forked_paths_see_only_their_own_tokens(growth):
 
 def test_a_path_that_was_adopted_is_the_trunk():
     network = Network(tiny_model("llama"))
-    trunk = Trunk(network, native=False)
-    trunk.extend([5, 9, 17])
-    tree = Tree(trunk)
+    prefix_kv = PrefixKV(network, native=False)
+    prefix_kv.extend([5, 9, 17])
+    tree = MaskedTree(prefix_kv)
     (_, b), _ = tree.grow([2, 1], [40, 41])
     (c,), _ = tree.grow([b], [42])
-    assert tree.adopt(c)
-    assert trunk.ids == [5, 9, 41, 42]
-    logits = trunk.extend([43])
+    assert tree.keep_path(c)
+    assert prefix_kv.ids == [5, 9, 41, 42]
+    logits = prefix_kv.extend([43])
     assert torch.allclose(torch.log_softmax(logits[0], -1), next_logprobs(network.model, [5, 9, 41, 42, 43]), atol=1e-4)
 
 
 def test_a_tree_may_grow_several_levels_in_one_call():
     network = Network(tiny_model("llama"))
-    trunk = Trunk(network, native=False)
-    trunk.extend([5, 9, 17])
-    _, logits = Tree(trunk).grow([2, 3, 4], [40, 41, 42])  # a chain: each token is the next one's parent
+    prefix_kv = PrefixKV(network, native=False)
+    prefix_kv.extend([5, 9, 17])
+    _, logits = MaskedTree(prefix_kv).grow([2, 3, 4], [40, 41, 42])  # a chain: each token is the next one's parent
     assert torch.allclose(
         torch.log_softmax(logits[2], -1), next_logprobs(network.model, [5, 9, 17, 40, 41, 42]), atol=1e-4
     )
@@ -166,7 +166,7 @@ def test_a_prefix_as_long_as_an_answer_may_be_stays_as_it_is():
 
 
 def test_more_paths_than_fit_at_once_take_turns_and_stay_the_same(monkeypatch):
-    from sdlg.models import transformers_lm
+    from sdlg.models.local import transformers_model as transformers_lm
 
     decoding = Decoding(strategy="multinomial", max_tokens=5)
     together = tiny_lm("llama").decode(PROMPT, [()] * 11, decoding, seed=3)

@@ -12,10 +12,10 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from fakes import CAPITAL, fake_pipeline
+from sdlg.formats.results import Result
 from sdlg.pipeline import Progress
-from sdlg.results import Result
+from sdlg.views.html_file import result_page
 from sdlg.views.notebook import notebook_view
-from sdlg.views.page import result_page
 from sdlg.views.progress import ProgressLine
 from sdlg.views.reading import reading, word_shades
 from sdlg.views.terminal import print_result, terminal_view, visible

@@ -11,12 +11,12 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from .errors import SdlgError
+    from .formats.results import Result
     from .models import LanguageModel, ScriptedModel, load_model
     from .nli import NliModel, load_nli
     from .options import Options
     from .pipeline import Pipeline, Progress, ask, ask_async
     from .records import Question
-    from .results import Result
 
 _HOMES = {
     "SdlgError": "errors",
@@ -31,7 +31,7 @@ _HOMES = {
     "ask": "pipeline",
     "ask_async": "pipeline",
     "Question": "records",
-    "Result": "results",
+    "Result": "formats.results",
 }
 
 __all__ = [

@@ -7,8 +7,7 @@ share a pipeline; `ask_async` is `ask` in one of them.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from collections.abc import Sequence as Many
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from copy import copy
 from dataclasses import dataclass, replace
@@ -17,43 +16,43 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
-from .alignment import token_texts
-from .answers import evidence_of
 from .clustering import cluster_answers
+from .concurrency.in_flight import in_thread, run_in_flight
+from .concurrency.limits import Limit, check_limit, limited
 from .errors import BadQuestion
-from .estimators import cluster_probabilities, estimate_all, samples_of
-from .estimators.base import Measure
-from .estimators.semantic import coverage, normalised_weights
-from .evidence import Sources
-from .in_flight import in_thread, run_in_flight
-from .limits import Limit, check_limit, limited
-from .measuring import SIMILARITY_FIELDS, Measured, chosen_measures, measure, needed_fields
+from .formats.answers import inputs_dict
+from .formats.results import Result
+from .measures import cluster_probabilities, estimate_all, samples_of
+from .measures.base import Measure
+from .measures.inputs import InputModels
+from .measures.measuring import SIMILARITY_FIELDS, Measured, chosen_measures, measure, needed_fields
+from .measures.semantic import coverage, normalised_weights
 from .models import LanguageModel, checked_name, full_name, load_model
 from .nli import NliModel, load_nli
 from .options import options_from, pick
-from .records import Cluster, Cost, Estimate, Question, Sample, Sequence, Substitution, is_unicode
-from .results import Result
+from .records import Cluster, Cost, Estimate, Generation, Question, Sample, Substitution, is_unicode
 from .risk import Risk
 from .sampling import SAMPLERS, Request, Sampled
+from .scoring.alignment import token_texts
 from .similarity import MINILM, SimilarityModel, load_similarity
 
 DEFAULT_MODEL, DEFAULT_NLI = "smollm2", "nli-minilm"
 
-ModelSource = str | Path | LanguageModel | Many[Any]
-NliSource = str | Path | NliModel | Many[Any]
-Calibration = str | Path | Risk | None  # a file of `sdlg calibrate`
+ModelSource = str | Path | LanguageModel | Sequence[Any]
+NliSource = str | Path | NliModel | Sequence[Any]
+CalibrationSource = str | Path | Risk | None  # a file of `sdlg calibrate`
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
     """What is being done: a stage (load, answer, scores, branches, clusters) and something to show for it.
 
-    `sequence` is one that was just finished: the answer in stage scores, a branch or sample in stage branches.
+    `generation` is one that was just finished: the answer in stage scores, a branch or sample in stage branches.
     """
 
     stage: str
     text: str
-    sequence: Sequence | None = None
+    generation: Generation | None = None
     substitution: Substitution | None = None
 
 
@@ -77,11 +76,11 @@ class Pipeline:
         device: str | None = None,
         dtype: str | None = None,
         tokenizer: str | None = None,
-        patience: float | None = None,
-        measures: Many[str] = (),
+        retry_seconds: float | None = None,
+        measures: Sequence[str] = (),
         similarity_model: str | SimilarityModel | None = MINILM,
-        other_models: Many[ModelSource] = (),
-        calibration: Calibration = None,
+        other_models: Sequence[ModelSource] = (),
+        calibration: CalibrationSource = None,
         watch: Watch = _ignore,
         **options: object,
     ) -> None:
@@ -93,11 +92,11 @@ class Pipeline:
         self.measures = chosen_measures(asked_for) if asked_for else {}
         self._watch = watch
         watch(Progress("load", f"language model {checked_name(model) if isinstance(model, str) else ''}"))
-        self.model = load_model(model, device=device, dtype=dtype, tokenizer=tokenizer, patience=patience)
+        self.model = load_model(model, device=device, dtype=dtype, tokenizer=tokenizer, retry_seconds=retry_seconds)
         watch(Progress("load", f"NLI model {nli if isinstance(nli, str) else ''}"))
         self.nli = load_nli(nli, device=device)
         self._similarity = _Once(lambda: similarity_model and load_similarity(similarity_model, device=device))
-        self.sources = Sources(
+        self.sources = InputModels(
             self.model,
             self.nli,
             self._similarity_for(self.measures),
@@ -109,7 +108,7 @@ class Pipeline:
         self._embedding_map = self._fit_map() if self.options.scoring.embeddings == "mapped" else None
 
     def changed(
-        self, *, method: str | None = None, preset: str | None = None, measures: Many[str] = (), **options: object
+        self, *, method: str | None = None, preset: str | None = None, measures: Sequence[str] = (), **options: object
     ) -> Pipeline:
         """A pipeline with the same models, other options and further measures, made in no time."""
         other = copy(self)
@@ -130,7 +129,7 @@ class Pipeline:
         other._embedding_map = (self._embedding_map or other._fit_map()) if mapped else None
         return other
 
-    def sources_for(self, measures: Mapping[str, Measure]) -> Sources:
+    def input_models(self, measures: Mapping[str, Measure]) -> InputModels:
         """All models that these measures may ask."""
         return replace(self.sources, similarity=self._similarity_for(measures))
 
@@ -191,16 +190,16 @@ class Pipeline:
 
     def _ask(self, asked: Question, watch: Watch) -> Result:
         def report(
-            stage: str, text: str, sequence: Sequence | None = None, substitution: Substitution | None = None
+            stage: str, text: str, generation: Generation | None = None, substitution: Substitution | None = None
         ) -> None:
             check_limit()
-            watch(Progress(stage, text, sequence, substitution))
+            watch(Progress(stage, text, generation, substitution))
 
         sampled = self._sampler(Request(asked, self.model, self.nli, self.options, self._embedding_map, report))
         report("clusters", "")
         pairs, started = self.nli.pairs_run, time.perf_counter()
         clusters = cluster_answers(
-            [sequence.text for sequence in sampled.sequences],
+            [generation.text for generation in sampled.generations],
             lambda asked_pairs: self.nli.judge(asked.text, asked_pairs),
             self.options.clustering,
         )
@@ -209,8 +208,8 @@ class Pipeline:
 
     def _result(self, question: Question, sampled: Sampled, clusters: tuple[int, ...], cost: Cost) -> Result:
         started, able = time.perf_counter(), self.model.capabilities
-        tokens = tuple(tuple(token_texts(sequence.token_ids, self.model.text)) for sequence in sampled.sequences)
-        drawn = samples_of(sampled.sequences, sampled.substitutions, clusters, tokens)
+        tokens = tuple(tuple(token_texts(generation.token_ids, self.model.text)) for generation in sampled.generations)
+        drawn = samples_of(sampled.generations, sampled.substitutions, clusters, tokens)
         weights = normalised_weights(drawn, self.options.estimation.weighting)
         shares = cluster_probabilities(drawn, self.options.estimation)
         members = [tuple(n for n, c in enumerate(clusters) if c == number) for number in range(len(shares))]
@@ -226,11 +225,11 @@ class Pipeline:
             preset=self.preset,
             options=self.options,
             words=sampled.words,
-            samples=tuple(map(Sample, sampled.sequences, clusters, weights, sampled.substitutions, tokens)),
+            samples=tuple(map(Sample, sampled.generations, clusters, weights, sampled.substitutions, tokens)),
             clusters=tuple(Cluster(number, share, members[number]) for number, share in enumerate(shares)),
             estimates=estimates,
             coverage=None if drawn.logprobs is None else coverage(drawn),
-            evidence=evidence_of(measured.samples) if self.measures else {},
+            evidence=inputs_dict(measured.samples) if self.measures else {},
             cost=cost + measured.cost + Cost(seconds={"estimates": time.perf_counter() - started - _spent(measured)}),
             notes=(
                 *sampled.notes, *reasons, *able.shortcomings, *self._warnings, *self._format_warning(question)
@@ -288,17 +287,17 @@ def ask(
     device: str | None = None,
     dtype: str | None = None,
     tokenizer: str | None = None,
-    patience: float | None = None,
-    measures: Many[str] = (),
+    retry_seconds: float | None = None,
+    measures: Sequence[str] = (),
     similarity_model: str | SimilarityModel = MINILM,
-    other_models: Many[ModelSource] = (),
-    calibration: Calibration = None,
+    other_models: Sequence[ModelSource] = (),
+    calibration: CalibrationSource = None,
     **options: Any,
 ) -> Result:
     """Ask one question: `sdlg.ask("Who wrote Hamlet?")`. Models named as before stay loaded between calls.
 
-    `samples` counts all sequences, the initial answer included. `timeout` is in seconds; `tokenizer` and `patience` are
-    for models on servers. Further options are those of `sdlg.Options`, by name.
+    `samples` counts all sequences, the initial answer included. `timeout` is in seconds; `tokenizer` and
+    `retry_seconds` are for models on servers. Further options are those of `sdlg.Options`, by name.
     """
     asked = _checked(question, context)
     options_from(preset, {"samples": samples, "seed": seed, **options})
@@ -306,7 +305,7 @@ def ask(
     if isinstance(model, str) and isinstance(nli, str):
         with _loading:  # together, they would each load everything
             model, nli = _loaded(
-                full_name(model), nli, device=device, dtype=dtype, tokenizer=tokenizer, patience=patience
+                full_name(model), nli, device=device, dtype=dtype, tokenizer=tokenizer, retry_seconds=retry_seconds
             )
     pipeline = Pipeline(
         model, nli, method=method, preset=preset, device=device, dtype=dtype, measures=measures,

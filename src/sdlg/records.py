@@ -1,7 +1,7 @@
 """The frozen records that move rightward through the program. Standard library only.
 
-question → Prompt → Sequence (the initial answer, with its alternatives) → Substitution (ranked)
-→ Sequence (a branch) → Cluster → Estimate → Result.
+question → Prompt → Generation (the initial answer, with its alternatives) → Substitution (ranked)
+→ Generation (a branch) → Cluster → Estimate → Result.
 
 Log-probabilities are natural logs at temperature 1. Entropies are in nats; higher is less certain.
 """
@@ -71,7 +71,7 @@ class Alternative:
 
 
 @dataclass(frozen=True, slots=True)
-class Sequence:
+class Generation:
     """One answer: its ids before the stop, their log-probabilities (none: not known), and how it ended."""
 
     text: str
@@ -81,7 +81,9 @@ class Sequence:
     stop_logprob: float | None = None  # of the token(s) that ended it; None when it was cut by length
     alternatives: tuple[tuple[Alternative, ...], ...] = field(default=(), repr=False)  # per step, likeliest first
     entropies: tuple[float, ...] = field(default=(), repr=False)  # nats, of the model's distribution; () if not known
-    unseen: tuple[float, ...] = field(default=(), repr=False)  # per step, the probability that a server did not tell
+    truncated_mass: tuple[float, ...] = field(
+        default=(), repr=False
+    )  # per step, the probability that a server did not tell
 
     def __post_init__(self) -> None:
         if self.logprobs and len(self.token_ids) != len(self.logprobs):
@@ -116,9 +118,9 @@ class Substitution:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """A sequence in its place among the others."""
+    """A generation in its place among the others."""
 
-    sequence: Sequence
+    generation: Generation
     cluster: int
     weight: float  # of the estimator in `Result.estimates`; all weights sum to 1
     substitution: Substitution | None = None  # None for the initial answer
@@ -127,7 +129,7 @@ class Sample:
     @property
     def text(self) -> str:
         """The answer's text."""
-        return self.sequence.text
+        return self.generation.text
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Sequence as Many
+from collections.abc import Sequence
 
 from .. import __version__
 from ..errors import SdlgError
@@ -19,7 +19,7 @@ from .score import add_score
 from .serve import add_serve
 
 
-def main(arguments: Many[str] | None = None) -> int:
+def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; the exit code: 0 fine, 1 the run failed, 2 it was asked wrongly."""
     given = sys.argv[1:] if arguments is None else list(arguments)
     try:

@@ -11,16 +11,16 @@ from io import TextIOWrapper
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..concurrency.in_flight import run_in_flight
 from ..errors import BadOption, BadQuestion, Cancelled, RunError, SdlgError, ServerFailed
-from ..in_flight import run_in_flight
 from ..options import options_from
 from .files import open_output, read_text, write_line
 from .flags import add_asking, add_models, add_options, load_pipeline, named_options
 
 if TYPE_CHECKING:
-    from ..batch import Asked
+    from ..formats.questions import Asked
+    from ..formats.results import Result
     from ..pipeline import Pipeline
-    from ..results import Result
 
 EXAMPLES = """examples:
   sdlg ask "Who wrote Hamlet?"
@@ -110,7 +110,7 @@ def _ask_one(parsed: argparse.Namespace, context: str | None) -> int:
 
 
 def _write_page(path: Path, result: Result) -> None:
-    from ..views.page import result_page
+    from ..views.html_file import result_page
 
     try:
         path.write_text(result_page(result), encoding="utf-8", newline="\n")
@@ -120,7 +120,7 @@ def _write_page(path: Path, result: Result) -> None:
 
 def _ask_many(parsed: argparse.Namespace, changes: dict[str, object], context: str | None) -> int:
     """Questions from a file, a pipe, or the one that was typed, to JSON lines. 1 if any could not be answered."""
-    from ..batch import finished_lines, flat_options
+    from ..formats.questions import finished_lines, flat_options
     from ..views.progress import progress_line
 
     asked = _questions(parsed, context)
@@ -154,7 +154,7 @@ def _ask_many(parsed: argparse.Namespace, changes: dict[str, object], context: s
 
 
 def _questions(parsed: argparse.Namespace, context: str | None) -> list[Asked]:
-    from ..batch import Asked, read_questions
+    from ..formats.questions import Asked, read_questions
     from ..records import Question
 
     if parsed.question is not None:
@@ -173,7 +173,7 @@ def _questions(parsed: argparse.Namespace, context: str | None) -> list[Asked]:
 
 def _answer_line(pipeline: Pipeline, timeout: float | None, asked: Asked) -> tuple[str, bool]:
     """A server that is gone ends the run: what is left is done when it is started again."""
-    from ..batch import error_line
+    from ..formats.questions import error_line
 
     if asked.question is None:
         return error_line(asked, asked.error), False

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ..evaluation.choice import Choice
 
 if TYPE_CHECKING:
-    from ..risk import Keep, Risk
+    from ..risk import RejectionRule, Risk
 
 _EXAMPLES = """examples:
   sdlg calibrate runs/x -o risk.json                                   # semantic entropy of SDLG → risk
@@ -99,7 +99,7 @@ def _risk_lines(risk: Risk) -> list[str]:
     return [head, *rows]
 
 
-def _keep_line(keep: Keep, higher_is_less_certain: bool) -> str:
+def _keep_line(keep: RejectionRule, higher_is_less_certain: bool) -> str:
     if keep.threshold is None:
         return keep.reason
     side = "≤" if higher_is_less_certain else "≥"

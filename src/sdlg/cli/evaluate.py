@@ -78,10 +78,10 @@ def _eval(parsed: argparse.Namespace) -> int:
             print(path)
         return 0
     quiet_transformers()
+    from ..evaluation.progress_view import print_summary, run_progress
     from ..evaluation.run import run_evaluation
-    from ..evaluation.stages import Places
+    from ..evaluation.stages import RuntimeConfig
     from ..evaluation.store import STAGES
-    from ..views.evaluation import print_summary, run_progress
 
     plan = _plan(parsed, folder)
     with run_progress() as progress:
@@ -90,7 +90,7 @@ def _eval(parsed: argparse.Namespace) -> int:
             folder,
             data_dir=Path(parsed.data_dir) if parsed.data_dir else None,
             stages=(parsed.stage,) if parsed.stage else STAGES,
-            places=Places(parsed.device, parsed.tokenizer, parsed.patience, parsed.in_flight),
+            runtime=RuntimeConfig(parsed.device, parsed.tokenizer, parsed.retry_seconds, parsed.in_flight),
             engine=_engine(parsed),
             watch=progress.watch,
             tell=progress.tell,

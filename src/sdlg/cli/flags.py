@@ -25,7 +25,7 @@ def add_models(command: argparse.ArgumentParser) -> Any:
     models.add_argument("--dtype", help="float32, bfloat16, … (default: float32 on a CPU, else the model's own)")
     models.add_argument("--tokenizer", help="for a server that does not name its own: hub name or folder")
     models.add_argument(
-        "--patience",
+        "--retry-seconds",
         type=float,
         metavar="S",
         help="seconds to wait for a silent or failing server (default: 120)",
@@ -66,7 +66,7 @@ def load_pipeline(parsed: argparse.Namespace, **more: Any) -> Pipeline:
     }
     return Pipeline(
         parsed.model, parsed.nli, method=parsed.method, preset=parsed.preset, device=parsed.device, dtype=parsed.dtype,
-        tokenizer=parsed.tokenizer, patience=parsed.patience, calibration=parsed.calibration, **named,
+        tokenizer=parsed.tokenizer, retry_seconds=parsed.retry_seconds, calibration=parsed.calibration, **named,
     )  # fmt: skip
 
 

@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-_SCHEMA = Path(__file__).parents[1] / "result.schema.json"
+_SCHEMA = Path(__file__).parents[1] / "formats" / "result.schema.json"
 
 
 def add_list(commands: Any) -> None:
@@ -42,7 +42,7 @@ def _list(parsed: argparse.Namespace) -> int:
 
 
 def _measures() -> list[dict[str, Any]]:
-    from ..estimators.table import all_measures
+    from ..measures.table import all_measures
 
     return [
         {
@@ -74,7 +74,7 @@ def _methods() -> list[dict[str, Any]]:
 def _presets() -> list[dict[str, Any]]:
     from dataclasses import asdict
 
-    from ..batch import flat_options
+    from ..formats.questions import flat_options
     from ..options import PRESETS
 
     rows = {name: flat_options(asdict(options)) for name, options in PRESETS.items()}

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from .files import quiet_transformers
 
 if TYPE_CHECKING:
-    from ..models.server.facts import ServerFacts
+    from ..models.server.capabilities import ServerCapabilities
     from ..models.server.served import ServedModel
 
 _EXAMPLES = """examples:
@@ -34,7 +34,7 @@ def add_models_command(commands: Any) -> None:
     check.set_defaults(run=_check)
     check.add_argument("address", metavar="URL", help="http://host:port/v1#name, or server#name for OPENAI_BASE_URL")
     check.add_argument("--tokenizer", help="for a server that does not name its own: hub name or folder")
-    check.add_argument("--patience", type=float, default=10.0, metavar="S", help="seconds to wait (default: 10)")
+    check.add_argument("--retry-seconds", type=float, default=10.0, metavar="S", help="seconds to wait (default: 10)")
     check.add_argument("--json", action="store_true", help="for programs")
     check.add_argument("--debug", action="store_true", help="show tracebacks")
 
@@ -43,34 +43,34 @@ def _check(parsed: argparse.Namespace) -> int:
     quiet_transformers()
     from ..models.server.connecting import connect
 
-    model = connect(parsed.address, tokenizer=parsed.tokenizer, patience=parsed.patience)
+    model = connect(parsed.address, tokenizer=parsed.tokenizer, retry_seconds=parsed.retry_seconds)
     methods = _methods(model)
     if parsed.json:
-        print(json.dumps({**asdict(model.facts), "exact": model.facts.exact, "methods": methods}, indent=1))
+        print(json.dumps({**asdict(model.server), "exact": model.server.exact, "methods": methods}, indent=1))
         return 0
     print(f"{model.name}")
-    for name, value in _rows(model.facts):
+    for name, value in _rows(model.server):
         print(f"  {name:<28}{value}")
     for name, reason in methods.items():
         print(f"  --method {name:<19}{reason or 'works'}")
-    for note in model.facts.shortcomings:
+    for note in model.server.shortcomings:
         print(f"  note: {note}")
     return 0
 
 
-def _rows(facts: ServerFacts) -> list[tuple[str, str]]:
+def _rows(server: ServerCapabilities) -> list[tuple[str, str]]:
     unknown = "does not say"
-    how_many = f"{facts.top_logprobs} a step" if facts.top_logprobs else "none"
+    how_many = f"{server.top_logprobs} a step" if server.top_logprobs else "none"
     return [
-        ("server", f"{facts.kind} {facts.version}".strip()),
-        ("endpoint", f"/v1/{'chat/' if facts.endpoint == 'chat' else ''}completions"),
-        ("prompts as token ids", _said(facts.takes_ids)),
-        ("token ids in replies", _said(facts.tells_ids)),
+        ("server", f"{server.kind} {server.version}".strip()),
+        ("endpoint", f"/v1/{'chat/' if server.endpoint == 'chat' else ''}completions"),
+        ("prompts as token ids", _said(server.takes_ids)),
+        ("token ids in replies", _said(server.tells_ids)),
         ("log-probabilities", how_many),
-        ("of the model itself (raw)", unknown if facts.raw_logprobs is None else _said(facts.raw_logprobs)),
-        ("prefix cache", unknown if facts.prefix_cache is None else _said(facts.prefix_cache)),
-        ("context", f"{facts.context_tokens} tokens" if facts.context_tokens else unknown),
-        *([("slots", str(facts.slots))] if facts.slots else []),
+        ("of the model itself (raw)", unknown if server.raw_logprobs is None else _said(server.raw_logprobs)),
+        ("prefix cache", unknown if server.prefix_cache is None else _said(server.prefix_cache)),
+        ("context", f"{server.context_tokens} tokens" if server.context_tokens else unknown),
+        *([("slots", str(server.slots))] if server.slots else []),
     ]
 
 

@@ -12,9 +12,9 @@ from ..errors import BadOption, BadQuestion, SdlgError
 from .files import names_in, open_output, quiet_transformers, read_text, write_line
 
 if TYPE_CHECKING:
-    from ..answers import Row
-    from ..estimators.base import Measure
-    from ..evidence import Sources
+    from ..formats.answers import AnswersRow
+    from ..measures.base import Measure
+    from ..measures.inputs import InputModels
 
 _EXAMPLES = """examples:
   sdlg score answers.jsonl                                         # all measures; clusters by the embedded NLI model
@@ -57,8 +57,8 @@ def add_score(commands: Any) -> None:
 
 
 def _score(parsed: argparse.Namespace) -> int:
-    from ..answers import read_rows
-    from ..measuring import chosen_measures
+    from ..formats.answers import read_rows
+    from ..measures.measuring import chosen_measures
 
     if parsed.out and parsed.file != "-" and Path(parsed.out).resolve() == Path(parsed.file).resolve():
         raise BadOption("the output file is the input file; name another one")
@@ -86,10 +86,10 @@ def _make_empty(path: str | None) -> None:
         Path(path).write_bytes(b"")
 
 
-def _score_row(file: str, row: Row, measures: Mapping[str, Measure], sources: Sources, output: Any) -> bool:
+def _score_row(file: str, row: AnswersRow, measures: Mapping[str, Measure], sources: InputModels, output: Any) -> bool:
     """Whether the row failed."""
-    from ..answers import row_line
-    from ..measuring import measure
+    from ..formats.answers import row_line
+    from ..measures.measuring import measure
 
     if row.question is None or row.samples is None:
         print(f"{file}:{row.line}: {row.error}", file=sys.stderr)
@@ -105,10 +105,10 @@ def _score_row(file: str, row: Row, measures: Mapping[str, Measure], sources: So
     return False
 
 
-def _sources(parsed: argparse.Namespace, rows: list[Row], measures: Mapping[str, Measure]) -> Sources:
+def _sources(parsed: argparse.Namespace, rows: list[AnswersRow], measures: Mapping[str, Measure]) -> InputModels:
     """Load only what some row lacks and some measure needs."""
-    from ..evidence import Sources
-    from ..measuring import NLI_FIELDS, SIMILARITY_FIELDS, needed_fields
+    from ..measures.inputs import InputModels
+    from ..measures.measuring import NLI_FIELDS, SIMILARITY_FIELDS, needed_fields
     from ..options import Clustering
 
     clustering = Clustering(parsed.equivalence, parsed.linkage)
@@ -131,4 +131,4 @@ def _sources(parsed: argparse.Namespace, rows: list[Row], measures: Mapping[str,
         from ..similarity import load_similarity
 
         similarity = load_similarity(parsed.similarity_model, device=parsed.device)
-    return Sources(model, nli, similarity, tuple(others), parsed.prompt, clustering)
+    return InputModels(model, nli, similarity, tuple(others), parsed.prompt, clustering)

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 
 from ..errors import BadOption
+from ..loading.devices import calm_threads
 from ..options import pick
-from ..threads import calm_threads
 from .base import Metric
 from .exact_match import ExactMatch
 from .judging import THRESHOLDS, is_correct, judge

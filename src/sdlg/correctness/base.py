@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence as Many
+from collections.abc import Sequence
 from typing import Protocol
 
 
@@ -13,5 +13,5 @@ class Metric(Protocol):
     def name(self) -> str:
         """What users call it."""
 
-    def scores(self, pairs: Many[tuple[str, str]]) -> list[float]:
+    def scores(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
         """One number per (answer, reference), higher is more right."""

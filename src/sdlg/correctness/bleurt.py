@@ -9,7 +9,7 @@ authors' code (give or take one piece).
 
 from __future__ import annotations
 
-from collections.abc import Sequence as Many
+from collections.abc import Sequence
 from pathlib import Path
 from threading import RLock
 from typing import Any
@@ -17,10 +17,10 @@ from typing import Any
 import torch
 from transformers import AutoModelForSequenceClassification
 
+from ..concurrency.in_flight import one_at_a_time
 from ..errors import ModelNotFound, first_line
-from ..in_flight import one_at_a_time
-from ..threads import pick_device
-from ..tokenizers import load_tokenizer
+from ..loading.devices import pick_device
+from ..loading.tokenizers import load_tokenizer
 
 _BATCH = 32
 _MAX_LENGTH = 512  # of every published checkpoint
@@ -64,7 +64,7 @@ class Bleurt:
         self.pairs_run, self._turn = 0, RLock()
 
     @one_at_a_time
-    def scores(self, pairs: Many[tuple[str, str]]) -> list[float]:
+    def scores(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
         """One rating per (answer, reference)."""
         todo = sorted(set(pairs), key=lambda pair: (len(pair[0]) + len(pair[1]), pair))
         known: dict[tuple[str, str], float] = {}
@@ -73,7 +73,7 @@ class Bleurt:
             known.update(zip(batch, self._run(batch), strict=True))
         return [known[pair] for pair in pairs]
 
-    def _run(self, batch: Many[tuple[str, str]]) -> list[float]:
+    def _run(self, batch: Sequence[tuple[str, str]]) -> list[float]:
         self.pairs_run += len(batch)
         inputs = self._tokenizer(
             [reference for _, reference in batch], [answer for answer, _ in batch],

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import string
 import unicodedata
-from collections.abc import Sequence as Many
+from collections.abc import Sequence
 
-from .words import folded
+from .word_forms import folded
 
 _ARTICLES = frozenset(["a", "an", "the"])
 
@@ -20,7 +20,7 @@ class ExactMatch:
 
     name = "exact_match"
 
-    def scores(self, pairs: Many[tuple[str, str]]) -> list[float]:
+    def scores(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
         """One number per (answer, reference)."""
         forms = {text: normalised(text) for text in {text for pair in pairs for text in pair}}
         return [float(forms[answer] == forms[reference] != "") for answer, reference in pairs]

@@ -8,10 +8,10 @@ No stemming, as in the paper's code. Words are those of `words`: the library's o
 
 from __future__ import annotations
 
-from collections.abc import Sequence as Many
+from collections.abc import Sequence
 
 from ..errors import RunError
-from .words import vocabulary, words
+from .word_forms import vocabulary, words
 
 
 class Rouge:
@@ -25,7 +25,7 @@ class Rouge:
         self.name, self._kind = name, kind
         self._scorer = RougeScorer([kind], tokenizer=_Tokenizer())
 
-    def scores(self, pairs: Many[tuple[str, str]]) -> list[float]:
+    def scores(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
         """One F1 per (answer, reference)."""
         return [self._score(answer, reference) for answer, reference in pairs]
 

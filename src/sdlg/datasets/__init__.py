@@ -8,13 +8,12 @@ from __future__ import annotations
 import os
 import random
 from collections import Counter
-from collections.abc import Iterator
-from collections.abc import Sequence as Many
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from ..errors import BadOption, RunError, UnknownName, first_line
-from .base import DataSet, DataSource, Item, Row, json_rows
+from .base import DataRow, DataSet, DataSource, Item, json_rows
 from .coqa import COQA
 from .jsonl import read_items
 from .triviaqa import TRIVIAQA
@@ -49,7 +48,7 @@ def choose_items(data: DataSet, limit: int | None, seed: int) -> tuple[Item, ...
     return tuple(drawn[:limit])
 
 
-def _rows(source: DataSource, folder: Path | None) -> Many[Row]:
+def _rows(source: DataSource, folder: Path | None) -> Sequence[DataRow]:
     folder = folder or (Path(os.environ["SDLG_DATA"]) if os.environ.get("SDLG_DATA") else None)
     if folder is None:
         return _hub_rows(source)
@@ -70,7 +69,7 @@ def _lines(path: Path) -> Iterator[str]:
     return iter(text.split("\n"))  # not splitlines(): JSON may hold U+2028
 
 
-def _hub_rows(source: DataSource) -> Many[Row]:
+def _hub_rows(source: DataSource) -> Sequence[DataRow]:
     try:
         import datasets
     except ImportError as error:

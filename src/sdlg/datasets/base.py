@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from collections.abc import Sequence as Many
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from ..errors import BadQuestion
 from ..records import Question, is_unicode
 
-Row = Mapping[str, Any]
+DataRow = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +37,7 @@ class DataSource:
     name: str
     file: str  # its local name
     hub: tuple[str, str | None, str]  # repository, configuration, split
-    items: Callable[[Many[Row]], Iterator[Item]]
+    items: Callable[[Sequence[DataRow]], Iterator[Item]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +80,7 @@ def _distinct(texts: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(text.strip() for text in texts if text.strip()))
 
 
-def json_rows(lines: Iterable[str]) -> Iterator[tuple[int, Row | str]]:
+def json_rows(lines: Iterable[str]) -> Iterator[tuple[int, DataRow | str]]:
     """Line number and row; a text is what is wrong with the line."""
     for number, line in enumerate(lines, start=1):
         if not line.strip():
@@ -94,7 +93,7 @@ def json_rows(lines: Iterable[str]) -> Iterator[tuple[int, Row | str]]:
         yield number, row if isinstance(row, dict) else "the line is not a JSON object"
 
 
-def text_of(row: Row, name: str) -> str:
+def text_of(row: DataRow, name: str) -> str:
     """A field that must be a text."""
     value = row.get(name)
     if not isinstance(value, str):

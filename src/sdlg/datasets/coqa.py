@@ -5,21 +5,20 @@ Rows are stories. The development split, as in the paper; the file has one refer
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from collections.abc import Sequence as Many
+from collections.abc import Iterator, Sequence
 
-from .base import DataSource, Item, Row, checked_item
+from .base import DataRow, DataSource, Item, checked_item
 
 Turn = tuple[str, list[str]]  # a question and its reference answers
 
 
-def _turns(row: Row) -> list[Turn]:
+def _turns(row: DataRow) -> list[Turn]:
     if "turns" in row:
         return [(turn["question"], turn["answers"]) for turn in row["turns"]]
     return [(q, [a]) for q, a in zip(row["questions"], row["answers"]["input_text"], strict=True)]
 
 
-def _items(rows: Many[Row]) -> Iterator[Item]:
+def _items(rows: Sequence[DataRow]) -> Iterator[Item]:
     for number, row in enumerate(rows):
         if "story" not in row:  # the canary in the test file's first line
             continue

@@ -7,7 +7,7 @@ from typing import Any
 
 from ..errors import BadQuestion
 from ..records import Question, is_unicode
-from .base import Item, Row, checked_item, json_rows, text_of
+from .base import DataRow, Item, checked_item, json_rows, text_of
 
 
 def read_items(lines: Iterable[str]) -> Iterator[Item]:
@@ -27,7 +27,7 @@ def _faulty(name: str, fault: str) -> Item:
     return Item(name, Question(""), (), fault=fault)
 
 
-def _item(name: str, row: Row) -> Item:
+def _item(name: str, row: DataRow) -> Item:
     context = row.get("context")
     if not isinstance(context, str | None):
         raise BadQuestion('"context" must be a text')
@@ -37,7 +37,7 @@ def _item(name: str, row: Row) -> Item:
     return checked_item(name, text_of(row, "question"), true, context=context, false_references=false)
 
 
-def _texts(row: Row, name: str) -> list[str]:
+def _texts(row: DataRow, name: str) -> list[str]:
     found: Any = row.get(name, [])
     if isinstance(found, str):
         found = [found]

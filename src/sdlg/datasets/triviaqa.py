@@ -6,15 +6,14 @@ the validation split; on the hub every row has it).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from collections.abc import Sequence as Many
+from collections.abc import Iterator, Sequence
 
-from .base import DataSource, Item, Row, checked_item
+from .base import DataRow, DataSource, Item, checked_item
 
 SHOTS = 10
 
 
-def _question(row: Row) -> str:
+def _question(row: DataRow) -> str:
     """Some questions still have the quotes of the CSV file that they once were in."""
     text: str = row["question"].strip()
     if len(text) > 2 and text[0] == text[-1] == '"':
@@ -22,17 +21,17 @@ def _question(row: Row) -> str:
     return text.replace('""', '"').strip()
 
 
-def _answer(row: Row) -> str:
+def _answer(row: DataRow) -> str:
     answer = row["answer"]
     return str(answer["value"] if isinstance(answer, dict) else answer)
 
 
-def _aliases(row: Row) -> list[str]:
+def _aliases(row: DataRow) -> list[str]:
     answer = row["answer"]
     return [_answer(row), *(answer["aliases"] if isinstance(answer, dict) else row["aliases"])]
 
 
-def _items(rows: Many[Row]) -> Iterator[Item]:
+def _items(rows: Sequence[DataRow]) -> Iterator[Item]:
     shown = [row for row in rows if row.get("answer_is_official_value", True)][:SHOTS]
     shots = tuple((_question(row), _answer(row)) for row in shown)
     seen = {question for question, _ in shots}

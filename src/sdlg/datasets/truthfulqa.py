@@ -6,10 +6,9 @@ true for every question: it is a stock reference here, so that answers are judge
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from collections.abc import Sequence as Many
+from collections.abc import Iterator, Sequence
 
-from .base import DataSource, Item, Row, checked_item
+from .base import DataRow, DataSource, Item, checked_item
 
 STOCK = "I have no comment."
 SHOTS = 5
@@ -19,7 +18,7 @@ def _is_stock(answer: str) -> bool:
     return answer.strip().rstrip(".").casefold() == STOCK.rstrip(".").casefold()
 
 
-def _items(rows: Many[Row]) -> Iterator[Item]:
+def _items(rows: Sequence[DataRow]) -> Iterator[Item]:
     stock_shot = next((row for row in rows if any(map(_is_stock, row["correct_answers"]))), None)
     shown = [row for row in rows if row is not stock_shot][: SHOTS - (stock_shot is not None)]
     shots = tuple((row["question"], row["best_answer"]) for row in shown)

@@ -20,9 +20,9 @@ from numpy.typing import ArrayLike
 
 from ..errors import BadOption, RunError
 from ..risk.maps import IsotonicMap, LogisticMap, RiskMap
-from ..risk.records import Keep
+from ..risk.records import RejectionRule
 from .choice import AUTO, Choice
-from .keeping import Fold, ToRisk, keep_answers
+from .rejection import Fold, ToRisk, keep_answers
 from .reliability import OutOfFold, Reliability, brier_score, judge_risks, number_of_bins
 from .resampling import Array
 from .statistics import Figure, auroc
@@ -38,7 +38,7 @@ FEW_ANSWERS, FEW_OF_A_CLASS = 200, 30
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Calibration:
+class FittedCalibration:
     """A map and how good it is."""
 
     map: RiskMap
@@ -51,13 +51,13 @@ class Calibration:
     reliability: Reliability
     brier_of_maps: Mapping[str, float]  # of every map that was tried, out of fold
     auroc: Figure  # of the measure itself: nothing is fitted for it
-    keep: Keep
+    keep: RejectionRule
     notes: tuple[str, ...]
 
 
 def calibrate(
     values: ArrayLike, wrong: ArrayLike, *, higher_is_less_certain: bool = True, choice: Choice | None = None
-) -> Calibration:
+) -> FittedCalibration:
     """Fit and judge. NaN is unknown, in values as in verdicts."""
     choice = choice or Choice()
     both = np.array([values, wrong], dtype=np.float64)
@@ -77,7 +77,7 @@ def calibrate(
         value, verdict, chosen.folds, _clipped(chosen.map, smallest), choice.error_rate,
         higher_is_less_certain=higher_is_less_certain,
     )  # fmt: skip
-    return Calibration(
+    return FittedCalibration(
         map=chosen.map,
         kind=best,
         smallest=smallest,
@@ -165,7 +165,9 @@ def _check_classes(wrong: Array, folds: int) -> None:
 # -- what must be said --------------------------------------------------------------------------------------------
 
 
-def _notes(wrong: Array, briers: Mapping[str, float], best: str, reliability: Reliability, keep: Keep) -> Iterator[str]:
+def _notes(
+    wrong: Array, briers: Mapping[str, float], best: str, reliability: Reliability, keep: RejectionRule
+) -> Iterator[str]:
     n, (fewest, name) = len(wrong), min((int(wrong.sum()), "wrong"), (int((1 - wrong).sum()), "right"))
     if len(briers) > 1:
         tried = ", ".join(f"{kind} {brier:.4f}" for kind, brier in briers.items())

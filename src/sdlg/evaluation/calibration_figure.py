@@ -6,7 +6,7 @@ In: out-of-fold bins. Out: a figure, or its bytes as SVG, PNG or PDF. The same b
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence as Many
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ _STYLE: dict[Any, Any] = {"svg.hashsalt": "sdlg", "svg.fonttype": "none", "text.
 _UNDATED: dict[str, dict[str, Any]] = {"svg": {"Date": None}, "pdf": {"CreationDate": None}, "png": {}}
 
 
-def reliability_figure(bins: Many[Bin], title: str = "") -> Figure:
+def reliability_figure(bins: Sequence[Bin], title: str = "") -> Figure:
     """A point per bin with its 95 % interval; its area is the number of answers. The diagonal is perfect."""
     figure = Figure(figsize=(4.2, 4.2), layout="constrained")
     axes = figure.add_subplot()
@@ -50,7 +50,7 @@ def plot_format(path: Path) -> str:
     return suffix
 
 
-def reliability_bytes(bins: Many[Bin], title: str, file_format: str) -> bytes:
+def reliability_bytes(bins: Sequence[Bin], title: str, file_format: str) -> bytes:
     """The figure as a file."""
     drawn = io.BytesIO()
     with rc_context(_STYLE):

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from ..errors import RunError
 from .results import RunResults, load_run
-from .store import Row
+from .store import StageRow
 
 
 def export_run(folder: Path) -> list[Path]:
@@ -34,7 +34,7 @@ def export_run(folder: Path) -> list[Path]:
     return written
 
 
-def _questions(run: RunResults) -> Iterator[Row]:
+def _questions(run: RunResults) -> Iterator[StageRow]:
     for name, row in run.generated.items():
         judged = run.judged.get(name, {})
         without = judged.get("scores_without_stock", {})
@@ -50,7 +50,7 @@ def _questions(run: RunResults) -> Iterator[Row]:
         }
 
 
-def _samples(run: RunResults) -> Iterator[Row]:
+def _samples(run: RunResults) -> Iterator[StageRow]:
     for name, row in run.generated.items():
         for method, sampled in row.get("methods", {}).items():
             clusters = run.clustered.get(name, {}).get("methods", {}).get(method, {}).get("clusters")
@@ -70,7 +70,7 @@ def _samples(run: RunResults) -> Iterator[Row]:
                 }
 
 
-def _measures(run: RunResults) -> Iterator[Row]:
+def _measures(run: RunResults) -> Iterator[StageRow]:
     for name, row in run.measured.items():
         for method, measures in row["values"].items():
             for measure, values in measures.items():
@@ -78,7 +78,7 @@ def _measures(run: RunResults) -> Iterator[Row]:
                     yield {"id": name, "method": method, "measure": measure, "samples": count, "value": value}
 
 
-_TABLES: Mapping[str, Callable[[RunResults], Iterator[Row]]] = {
+_TABLES: Mapping[str, Callable[[RunResults], Iterator[StageRow]]] = {
     "questions": _questions,
     "samples": _samples,
     "measures": _measures,

@@ -11,11 +11,11 @@ from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
-from ..batch import flat_options
 from ..correctness import METRICS
 from ..errors import BadOption, RunError
-from ..estimators.base import Measure
-from ..estimators.table import all_measures, find_measure
+from ..formats.questions import flat_options
+from ..measures.base import Measure
+from ..measures.table import all_measures, find_measure
 from ..options import GROUPS, Clustering, Options, option_groups, options_from, pick
 from ..sampling import SAMPLERS
 

@@ -8,15 +8,14 @@ a worker as well. Rows are those of the local loop; to the last bit, if workers 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
-from collections.abc import Sequence as Many
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ..errors import BadOption, RunError, SdlgError, first_line
 from .plan import Plan
 from .run import Engine, Made, Todo
-from .stages import Places, Rows, Tell, Worker
-from .store import Row
+from .stages import RuntimeConfig, StageRows, Tell, Worker
+from .store import StageRow
 
 _TRIES_AFTER_DEATH = 2
 
@@ -24,10 +23,10 @@ _TRIES_AFTER_DEATH = 2
 class _RemoteWorker:
     """A worker in a process of the cluster."""
 
-    def __init__(self, plan: Plan, places: Places) -> None:
-        self._worker = Worker(plan, places)
+    def __init__(self, plan: Plan, runtime: RuntimeConfig) -> None:
+        self._worker = Worker(plan, runtime)
 
-    def work(self, item: Any, rows: Rows, stages: tuple[str, ...]) -> list[tuple[str, Row]]:
+    def work(self, item: Any, rows: StageRows, stages: tuple[str, ...]) -> list[tuple[str, StageRow]]:
         """All missing rows of a question, together."""
         return self._worker.work(item, rows, stages)
 
@@ -41,13 +40,15 @@ def ray_engine(address: str | None, workers: int) -> Engine:
     except ImportError as error:
         raise RunError("--engine ray needs the ray package: pip install 'sdlg[ray]'") from error
 
-    def engine(plan: Plan, places: Places, todo: Iterable[Todo], stages: tuple[str, ...], tell: Tell) -> Iterator[Made]:
+    def engine(
+        plan: Plan, runtime: RuntimeConfig, todo: Iterable[Todo], stages: tuple[str, ...], tell: Tell
+    ) -> Iterator[Made]:
         left = list(todo)
         if not left:
             return
         tell(f"joining Ray at {address or 'this machine'}")
         with _connected(ray, address):
-            yield from _spread(ray, plan, places, left, stages, workers)
+            yield from _spread(ray, plan, runtime, left, stages, workers)
 
     return engine
 
@@ -62,13 +63,13 @@ def _connected(ray: Any, address: str | None) -> Any:
 
 
 def _spread(
-    ray: Any, plan: Plan, places: Places, left: list[Todo], stages: tuple[str, ...], workers: int
+    ray: Any, plan: Plan, runtime: RuntimeConfig, left: list[Todo], stages: tuple[str, ...], workers: int
 ) -> Iterator[Made]:
     """Every worker has one question; whoever is finished gets the next."""
     remote = ray.remote(_RemoteWorker).options(
         **_share(ray, workers), max_restarts=-1, max_task_retries=_TRIES_AFTER_DEATH
     )
-    actors = [remote.remote(plan, places) for _ in range(min(workers, len(left)))]
+    actors = [remote.remote(plan, runtime) for _ in range(min(workers, len(left)))]
     waiting = iter(left)
     busy: dict[Any, tuple[Any, str]] = {}
 
@@ -92,7 +93,7 @@ def _share(ray: Any, workers: int) -> dict[str, float]:
     return share_of([node["Resources"] for node in ray.nodes() if node["Alive"]], workers)
 
 
-def share_of(nodes: Many[Mapping[str, float]], workers: int) -> dict[str, float]:
+def share_of(nodes: Sequence[Mapping[str, float]], workers: int) -> dict[str, float]:
     """Equal parts of the smallest node, or of a GPU; less than one where there are more workers than that."""
     on_each = math.ceil(workers / max(len(nodes), 1))
     processors = min((node.get("CPU", 1.0) for node in nodes), default=1.0) / on_each
@@ -102,9 +103,9 @@ def share_of(nodes: Many[Mapping[str, float]], workers: int) -> dict[str, float]
     return share
 
 
-def _result(ray: Any, done: Any, name: str) -> list[tuple[str, Row]]:
+def _result(ray: Any, done: Any, name: str) -> list[tuple[str, StageRow]]:
     try:
-        rows: list[tuple[str, Row]] = ray.get(done)
+        rows: list[tuple[str, StageRow]] = ray.get(done)
     except ray.exceptions.RayTaskError as error:
         if isinstance(error.cause, SdlgError):
             raise error.cause from None

@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..correctness import THRESHOLDS, is_correct
-from ..estimators.table import find_measure
+from ..measures.table import find_measure
 from ..options import pick
-from .store import STAGES, Row, Store
+from .store import STAGES, StageRow, Store
 
 Array = NDArray[np.float64]
 
@@ -41,10 +41,10 @@ class RunResults:
     config: Mapping[str, Any]  # run.json
     ids: tuple[str, ...]
     skipped: Mapping[str, str]  # id → reason
-    generated: Mapping[str, Row]
-    clustered: Mapping[str, Row]
-    measured: Mapping[str, Row]
-    judged: Mapping[str, Row]
+    generated: Mapping[str, StageRow]
+    clustered: Mapping[str, StageRow]
+    measured: Mapping[str, StageRow]
+    judged: Mapping[str, StageRow]
 
     @property
     def data(self) -> str:

@@ -14,31 +14,31 @@ from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+from ..concurrency.in_flight import run_in_flight
 from ..datasets import DataSet, Item, choose_items, load_data
 from ..errors import BadOption, UsageError
-from ..in_flight import run_in_flight
 from ..models import is_address
 from .plan import Plan
-from .stages import NEEDS, Places, Rows, Tell, Worker, is_complete
-from .store import STAGES, Row, Store, merged
+from .stages import NEEDS, RuntimeConfig, StageRows, Tell, Worker, is_complete
+from .store import STAGES, StageRow, Store, merged
 
-Todo = tuple[Item, Rows]  # a question and the rows it has
-Made = tuple[str, list[tuple[str, Row]]]  # a question's id, and its new rows by stage
+Todo = tuple[Item, StageRows]  # a question and the rows it has
+Made = tuple[str, list[tuple[str, StageRow]]]  # a question's id, and its new rows by stage
 # Turns questions into rows, as they come. `local_engine` here, or `ray_engine`: the same worker either way.
-Engine = Callable[[Plan, Places, Iterable[Todo], tuple[str, ...], Tell], Iterator[Made]]
+Engine = Callable[[Plan, RuntimeConfig, Iterable[Todo], tuple[str, ...], Tell], Iterator[Made]]
 
 _VERSIONS = ("sdlg", "torch", "transformers", "tokenizers", "numpy", "rouge-score", "scikit-learn", "ray")
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class RunProgress:
     """Where a run stands: `rows` are those of the question that was just finished."""
 
     finished: int  # of all, those from before included
     total: int
     done_now: int  # since this process began
     seconds: float  # since then
-    rows: Rows
+    rows: StageRows
 
     @property
     def seconds_left(self) -> float:
@@ -46,20 +46,20 @@ class Progress:
         return self.seconds / max(self.done_now, 1) * (self.total - self.finished)
 
 
-Watch = Callable[[Progress], None]
+Watch = Callable[[RunProgress], None]
 
 
 def local_engine(
-    plan: Plan, places: Places, todo: Iterable[Todo], stages: tuple[str, ...], tell: Tell
+    plan: Plan, runtime: RuntimeConfig, todo: Iterable[Todo], stages: tuple[str, ...], tell: Tell
 ) -> Iterator[Made]:
     """In this process: one question after the other, or as many at once as fill a model server."""
-    worker = Worker(plan, places, tell)
+    worker = Worker(plan, runtime, tell)
 
-    def work(one: Todo) -> list[tuple[str, Row]]:
+    def work(one: Todo) -> list[tuple[str, StageRow]]:
         return worker.work(*one, stages)
 
     served = "generate" in stages and is_address(plan.model)
-    at_once = places.in_flight or (worker.model.capabilities.in_flight if served else 1)
+    at_once = runtime.in_flight or (worker.model.capabilities.in_flight if served else 1)
     if at_once > 1:
         worker.load(stages)
     for (item, _), made in run_in_flight(work, todo, at_once, ordered=False):
@@ -72,7 +72,7 @@ def run_evaluation(
     *,
     data_dir: Path | None = None,
     stages: tuple[str, ...] = STAGES,
-    places: Places = Places(),  # noqa: B008 (frozen)
+    runtime: RuntimeConfig = RuntimeConfig(),  # noqa: B008 (frozen)
     engine: Engine = local_engine,
     watch: Watch = lambda _: None,
     tell: Tell = lambda _: None,
@@ -91,7 +91,7 @@ def run_evaluation(
         _check_stages(todo, stages, folder)
         left = [(item, rows) for item, rows in todo if not is_complete(plan, rows, stages)]
         rows = {item.id: dict(have) for item, have in left}
-        _drive(store, engine(plan, places, left, stages, tell), rows, len(todo), watch)
+        _drive(store, engine(plan, runtime, left, stages, tell), rows, len(todo), watch)
 
 
 def _remembered_folder(store: Store) -> Path | None:
@@ -114,8 +114,8 @@ def _check_limit(plan: Plan) -> None:
         raise BadOption(f"--limit must be at least 1, not {plan.limit}")
 
 
-def _facts(data: DataSet, items: tuple[Item, ...], folder: Path | None) -> Row:
-    described: Row = {"name": data.name, "sha256": data.sha256, "rows": len(data.items), "evaluated": len(items)}
+def _facts(data: DataSet, items: tuple[Item, ...], folder: Path | None) -> StageRow:
+    described: StageRow = {"name": data.name, "sha256": data.sha256, "rows": len(data.items), "evaluated": len(items)}
     described["format"] = _format(items[0])
     described["folder"] = str(folder.resolve()) if folder else None
     order = [item.id for item in items]
@@ -140,19 +140,19 @@ def _versions() -> dict[str, str]:
     return found
 
 
-def _rows_by_question(store: Store) -> dict[str, dict[str, Row]]:
-    found: dict[str, dict[str, Row]] = {}
+def _rows_by_question(store: Store) -> dict[str, dict[str, StageRow]]:
+    found: dict[str, dict[str, StageRow]] = {}
     for stage in STAGES:
         for name, row in store.rows(stage).items():
             found.setdefault(name, {})[stage] = row
     return found
 
 
-def _drive(store: Store, made: Iterator[Made], rows: dict[str, dict[str, Row]], total: int, watch: Watch) -> None:
+def _drive(store: Store, made: Iterator[Made], rows: dict[str, dict[str, StageRow]], total: int, watch: Watch) -> None:
     """Write rows as they come, and tell when a question is finished."""
     started, before = time.perf_counter(), total - len(rows)
     for done, (name, new) in enumerate(made, start=1):
         for stage, row in new:
             store.append(stage, row)
             rows[name][stage] = merged(rows[name].get(stage, {}), row)
-        watch(Progress(before + done, total, done, time.perf_counter() - started, rows.pop(name)))
+        watch(RunProgress(before + done, total, done, time.perf_counter() - started, rows.pop(name)))

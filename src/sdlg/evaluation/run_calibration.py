@@ -11,9 +11,9 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from .. import __version__
-from ..batch import flat_options
 from ..errors import BadOption
-from ..estimators.table import find_measure
+from ..formats.questions import flat_options
+from ..measures.table import find_measure
 from ..options import Estimation, Options, pick
 from ..risk import Origin, Risk
 from .choice import Choice
@@ -21,7 +21,7 @@ from .plan import Method, parse_clustering, parse_method, plan_from
 from .results import RunResults, stored_name
 
 if TYPE_CHECKING:
-    from .calibration import Calibration
+    from .calibration import FittedCalibration
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class CalibratedRun:
     """What is saved, and what it is from."""
 
     risk: Risk
-    calibration: Calibration
+    calibration: FittedCalibration
 
 
 def calibrate_run(run: RunResults, choice: Choice) -> CalibratedRun:
@@ -57,7 +57,7 @@ def calibrate_run(run: RunResults, choice: Choice) -> CalibratedRun:
     return CalibratedRun(risk, found)
 
 
-def _out_of_fold(found: Calibration, choice: Choice) -> dict[str, Any]:
+def _out_of_fold(found: FittedCalibration, choice: Choice) -> dict[str, Any]:
     figure = found.auroc
     return {
         "folds": choice.folds,
@@ -68,7 +68,7 @@ def _out_of_fold(found: Calibration, choice: Choice) -> dict[str, Any]:
     }
 
 
-def _left_out(run: RunResults, origin: Origin, found: Calibration) -> list[str]:
+def _left_out(run: RunResults, origin: Origin, found: FittedCalibration) -> list[str]:
     notes = []
     if found.dropped:
         reasons = run.reasons(origin.method, origin.measure).most_common(1)

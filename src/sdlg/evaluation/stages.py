@@ -14,39 +14,39 @@ from typing import Any
 
 import numpy as np
 
-from ..alignment import token_texts
-from ..answers import samples_from
 from ..clustering import Judge, answer_key, cluster_answers, distinct_answers
 from ..correctness import Metric, judge, load_metrics
 from ..datasets import Item
 from ..errors import BadQuestion, PromptTooLong
-from ..estimators.base import Measure, Samples
-from ..estimators.table import measure_all
-from ..evidence import Sources, gather
-from ..measuring import SIMILARITY_FIELDS, explained, needed_fields
+from ..formats.answers import samples_from
+from ..formats.results import generation_dict
+from ..measures.base import Measure, MeasureInputs
+from ..measures.inputs import InputModels, compute_inputs
+from ..measures.measuring import SIMILARITY_FIELDS, explained, needed_fields
+from ..measures.table import measure_all
 from ..models import LanguageModel, load_model
 from ..nli import NliModel, load_nli
-from ..nli.base import Verdict
-from ..records import Cost, Estimate, Sequence
-from ..results import sequence_dict
+from ..nli.base import NliProbabilities
+from ..records import Cost, Estimate, Generation
 from ..sampling import SAMPLERS, Answered, Request, Sampled, initial_answer
 from ..scoring import EmbeddingMap
+from ..scoring.alignment import token_texts
 from ..scoring.mapping import fit_embedding_map
 from ..similarity import SimilarityModel, load_similarity
 from .plan import AT_HAND, Method, Plan, seeded
-from .store import STAGES, Row, merged
+from .store import STAGES, StageRow, merged
 
-Rows = Mapping[str, Row]  # stage → row
+StageRows = Mapping[str, StageRow]  # stage → row
 Tell = Callable[[str], None]  # what is being done
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
+class RuntimeConfig:
     """Where models run and how they are reached. Does not shape the rows, so it is not part of the plan."""
 
     device: str | None = None
     tokenizer: str | None = None  # the rest is for models on servers
-    patience: float | None = None
+    retry_seconds: float | None = None
     in_flight: int | None = None  # questions at once; None: what fills the model
 
 
@@ -57,8 +57,8 @@ def _silent(_: str) -> None:
 class Worker:
     """A plan and its models, each loaded when it is first needed."""
 
-    def __init__(self, plan: Plan, places: Places = Places(), tell: Tell = _silent) -> None:  # noqa: B008 (frozen)
-        self.plan, self._places, self._tell = plan, places, tell
+    def __init__(self, plan: Plan, runtime: RuntimeConfig = RuntimeConfig(), tell: Tell = _silent) -> None:  # noqa: B008 (frozen)
+        self.plan, self._runtime, self._tell = plan, runtime, tell
 
     # -- models -------------------------------------------------------------------------------------------------
 
@@ -66,28 +66,28 @@ class Worker:
     def model(self) -> LanguageModel:
         """The language model."""
         self._tell(f"loading the language model {self.plan.model}")
-        places = self._places
+        runtime = self._runtime
         return load_model(
-            self.plan.model, device=places.device, dtype=self.plan.dtype, tokenizer=places.tokenizer,
-            patience=places.patience,
+            self.plan.model, device=runtime.device, dtype=self.plan.dtype, tokenizer=runtime.tokenizer,
+            retry_seconds=runtime.retry_seconds,
         )  # fmt: skip
 
     @cached_property
     def nli(self) -> NliModel:
         """The NLI model."""
         self._tell(f"loading the NLI model {self.plan.nli}")
-        return load_nli(self.plan.nli, device=self._places.device)
+        return load_nli(self.plan.nli, device=self._runtime.device)
 
     @cached_property
     def _similarity(self) -> SimilarityModel | None:
         if not needed_fields(self.plan.all_measures.values()) & SIMILARITY_FIELDS:
             return None
         self._tell(f"loading the similarity model {self.plan.similarity_model}")
-        return load_similarity(self.plan.similarity_model, device=self._places.device)
+        return load_similarity(self.plan.similarity_model, device=self._runtime.device)
 
     @cached_property
     def _metrics(self) -> tuple[Metric, ...]:
-        return load_metrics(self.plan.metrics, bleurt=self.plan.bleurt, device=self._places.device)
+        return load_metrics(self.plan.metrics, bleurt=self.plan.bleurt, device=self._runtime.device)
 
     @cached_property
     def _embedding_map(self) -> EmbeddingMap:
@@ -108,7 +108,7 @@ class Worker:
 
     # -- the work -----------------------------------------------------------------------------------------------
 
-    def work(self, item: Item, have: Rows, stages: tuple[str, ...] = STAGES) -> list[tuple[str, Row]]:
+    def work(self, item: Item, have: StageRows, stages: tuple[str, ...] = STAGES) -> list[tuple[str, StageRow]]:
         """The missing rows of an item, stage by stage."""
         rows, new = dict(have), []
         for stage in stages:
@@ -120,7 +120,7 @@ class Worker:
                 rows[stage] = merged(rows.get(stage, {}), made)
         return new
 
-    def generate(self, item: Item, rows: Rows) -> Row | None:
+    def generate(self, item: Item, rows: StageRows) -> StageRow | None:
         """The initial answer, and every method's samples; or why there are none."""
         if "generate" in rows:
             return None
@@ -133,7 +133,7 @@ class Worker:
         except (PromptTooLong, BadQuestion) as error:
             return {**asked, "skipped": str(error)}
 
-    def _generated(self, item: Item) -> Row:
+    def _generated(self, item: Item) -> StageRow:
         methods = [seeded(method, self.plan.options.seed, item.id) for method in self.plan.all_methods]
         lowest = min(method.options.scoring.min_probability for method in methods)
         options = self.plan.options.updated(seed=methods[0].options.seed, min_probability=lowest)
@@ -143,33 +143,33 @@ class Worker:
         found = {method.name: self._sampled(item, method, answered) for method in methods}
         sizes = {"model": self.model.capabilities.parameters, "nli": self.nli.parameters}
         return {
-            "answer": {**self._sequence(answered.sequence), "unseen": list(answered.sequence.unseen)},
+            "answer": {**self._generation(answered.generation), "unseen": list(answered.generation.truncated_mass)},
             "cost": _cost_dict(answered.cost),
             "parameters": sizes,
             "methods": found,
         }
 
-    def _sampled(self, item: Item, method: Method, answered: Answered) -> Row:
+    def _sampled(self, item: Item, method: Method, answered: Answered) -> StageRow:
         self._tell(f"sampling by {method.name}")
         mapped = self._embedding_map if method.options.scoring.embeddings == "mapped" else None
         request = Request(item.question, self.model, self.nli, method.options, mapped, answer=answered)
         sampled: Sampled = SAMPLERS[method.sampler](request)
         samples = [
-            {**self._sequence(sequence), "substitution": None if change is None else asdict(change)}
-            for sequence, change in zip(sampled.sequences, sampled.substitutions, strict=True)
+            {**self._generation(generation), "substitution": None if change is None else asdict(change)}
+            for generation, change in zip(sampled.generations, sampled.substitutions, strict=True)
         ]
         words = [asdict(word) for word in sampled.words]
         return {"samples": samples, "words": words, "cost": _cost_dict(sampled.cost), "notes": list(sampled.notes)}
 
-    def _sequence(self, sequence: Sequence) -> Row:
-        return {**sequence_dict(sequence), "tokens": token_texts(sequence.token_ids, self.model.text)}
+    def _generation(self, generation: Generation) -> StageRow:
+        return {**generation_dict(generation), "tokens": token_texts(generation.token_ids, self.model.text)}
 
-    def cluster(self, item: Item, rows: Rows) -> Row | None:
+    def cluster(self, item: Item, rows: StageRows) -> StageRow | None:
         """What the NLI model says of every ordered pair of distinct answers, and the clusters."""
         if "cluster" in rows:
             return None
         self._tell("comparing meanings")
-        known: dict[tuple[str, str], Verdict] = {}
+        known: dict[tuple[str, str], NliProbabilities] = {}
         started = time.perf_counter()
         found = {
             name: self._clustered(item, [sample["text"] for sample in sampled["samples"]], known)
@@ -177,7 +177,7 @@ class Worker:
         }
         return {"methods": found, "nli_pairs": len(known), "seconds": time.perf_counter() - started}
 
-    def _clustered(self, item: Item, texts: list[str], known: dict[tuple[str, str], Verdict]) -> Row:
+    def _clustered(self, item: Item, texts: list[str], known: dict[tuple[str, str], NliProbabilities]) -> StageRow:
         by_key = distinct_answers(texts)
         distinct, keys = list(by_key.values()), list(by_key)
         pairs = [(one, other) for one in distinct for other in distinct if one != other]
@@ -190,12 +190,12 @@ class Worker:
         }
         return {**row, "clusters": clusters_of(row, texts, self.plan)}
 
-    def measure(self, item: Item, rows: Rows) -> Row | None:
+    def measure(self, item: Item, rows: StageRows) -> StageRow | None:
         """Every measure of every method with the first 1, 2, …, N samples; only those that are not there yet."""
         had = rows.get("measure", {}).get("values", {})
         self._tell("measuring")
-        values: dict[str, Row] = {}
-        reasons: dict[str, Row] = {}
+        values: dict[str, StageRow] = {}
+        reasons: dict[str, StageRow] = {}
         for name, sampled in rows["generate"]["methods"].items():
             missing = missing_measures(self.plan, name, had.get(name, {}))
             if missing:
@@ -204,20 +204,20 @@ class Worker:
         return {"values": values, "reasons": reasons} if values else None
 
     def _measured(
-        self, item: Item, samples: Samples, missing: dict[str, dict[str, Measure]], rows: Rows, method: str
-    ) -> tuple[Row, Row]:
+        self, item: Item, samples: MeasureInputs, missing: dict[str, dict[str, Measure]], rows: StageRows, method: str
+    ) -> tuple[StageRow, StageRow]:
         every = {name: measure for wanted in missing.values() for name, measure in wanted.items()}
         needed = needed_fields(every.values())
         model = self.model if needed - AT_HAND else None
-        sources = Sources(model, None, self._similarity, (), self.plan.options.prompt, self.plan.options.clustering)
-        gathered = gather(samples, item.question, needed, sources)
+        sources = InputModels(model, None, self._similarity, (), self.plan.options.prompt, self.plan.options.clustering)
+        computed = compute_inputs(samples, item.question, needed, sources)
         texts = [sample["text"] for sample in rows["generate"]["methods"][method]["samples"]]
-        values: Row = {}
-        reasons: Row = {}
+        values: StageRow = {}
+        reasons: StageRow = {}
         for suffix, wanted in missing.items():
             clusters = self._clusters(rows["cluster"]["methods"][method], texts, suffix)
             per_count = [
-                measure_all(replace(gathered.samples.first(n), clusters=clusters[n - 1]), wanted)
+                measure_all(replace(computed.samples.first(n), clusters=clusters[n - 1]), wanted)
                 for n in range(1, len(texts) + 1)
             ]
             per_count += [per_count[-1]] * (self.plan.options.samples - len(texts))
@@ -225,15 +225,15 @@ class Worker:
                 found = [at_count[name] for at_count in per_count]
                 values[f"{name}{suffix}"] = [_number(one) for one in found]
                 if not isinstance(found[-1], Estimate):
-                    reasons[f"{name}{suffix}"] = explained(found[-1], every[name], gathered.reasons)
+                    reasons[f"{name}{suffix}"] = explained(found[-1], every[name], computed.reasons)
         return values, reasons
 
-    def _clusters(self, row: Row, texts: list[str], suffix: str) -> list[tuple[int, ...]]:
+    def _clusters(self, row: StageRow, texts: list[str], suffix: str) -> list[tuple[int, ...]]:
         """Clusters of the first 1, 2, … samples. Not the beginning of all clusters: a later answer may join two."""
         lookup, clustering = verdicts(row, texts), self.plan.all_clusterings[suffix]
         return [cluster_answers(texts[:n], lookup, clustering) for n in range(1, len(texts) + 1)]
 
-    def judge(self, item: Item, rows: Rows) -> Row | None:
+    def judge(self, item: Item, rows: StageRows) -> StageRow | None:
         """How right the initial answer is, by every metric that is not there yet."""
         had = rows.get("judge", {}).get("scores", {})
         metrics = [metric for metric in self._metrics if metric.name not in had]
@@ -242,7 +242,7 @@ class Worker:
         self._tell("judging")
         answer = rows["generate"]["answer"]["text"]
         every = (*item.references, *item.stock_references)
-        row: Row = {"scores": judge(answer, every, item.false_references, metrics), "reference": every[0]}
+        row: StageRow = {"scores": judge(answer, every, item.false_references, metrics), "reference": every[0]}
         if item.stock_references and item.references:
             row["scores_without_stock"] = judge(answer, item.references, item.false_references, metrics)
         return row
@@ -254,7 +254,7 @@ NEEDS: Mapping[str, tuple[str, ...]] = {
     "measure": ("generate", "cluster"),
     "judge": ("generate",),
 }
-_WORK: Mapping[str, Callable[[Worker, Item, Rows], Row | None]] = {
+_WORK: Mapping[str, Callable[[Worker, Item, StageRows], StageRow | None]] = {
     "generate": Worker.generate,
     "cluster": Worker.cluster,
     "measure": Worker.measure,
@@ -276,7 +276,7 @@ def missing_measures(plan: Plan, method: str, had: Mapping[str, Any]) -> dict[st
     return found
 
 
-def is_complete(plan: Plan, rows: Rows, stages: tuple[str, ...] = STAGES) -> bool:
+def is_complete(plan: Plan, rows: StageRows, stages: tuple[str, ...] = STAGES) -> bool:
     """Whether these stages have nothing left to do for a question."""
     if "skipped" in rows.get("generate", {}):
         return True
@@ -293,27 +293,27 @@ def is_complete(plan: Plan, rows: Rows, stages: tuple[str, ...] = STAGES) -> boo
 # -- rows and records -------------------------------------------------------------------------------------------
 
 
-def verdicts(row: Row, texts: list[str]) -> Judge:
+def verdicts(row: StageRow, texts: list[str]) -> Judge:
     """A judge that looks up what the NLI model said when the answers were clustered."""
     place = dict(zip(map(answer_key, texts), row["distinct"], strict=True))
 
-    def look_up(pairs: Any) -> list[Verdict]:
-        places = [(place[answer_key(one)], place[answer_key(other)]) for one, other in pairs]
-        return [_verdict(row["entailment"][i][j], row["contradiction"][i][j]) for i, j in places]
+    def look_up(pairs: Any) -> list[NliProbabilities]:
+        runtime = [(place[answer_key(one)], place[answer_key(other)]) for one, other in pairs]
+        return [_verdict(row["entailment"][i][j], row["contradiction"][i][j]) for i, j in runtime]
 
     return look_up
 
 
-def _verdict(entailment: float, contradiction: float) -> Verdict:
-    return Verdict(contradiction, max(1.0 - entailment - contradiction, 0.0), entailment)
+def _verdict(entailment: float, contradiction: float) -> NliProbabilities:
+    return NliProbabilities(contradiction, max(1.0 - entailment - contradiction, 0.0), entailment)
 
 
-def clusters_of(row: Row, texts: list[str], plan: Plan) -> list[int]:
+def clusters_of(row: StageRow, texts: list[str], plan: Plan) -> list[int]:
     """Cluster numbers under the run's own clustering."""
     return list(cluster_answers(texts, verdicts(row, texts), plan.options.clustering))
 
 
-def known_samples(sampled: Row, clustered: Row) -> Samples:
+def known_samples(sampled: StageRow, clustered: StageRow) -> MeasureInputs:
     """All that the stores know of a method's samples."""
     answers = sampled["samples"]
     samples = samples_from(answers)
@@ -328,12 +328,12 @@ def known_samples(sampled: Row, clustered: Row) -> Samples:
     )
 
 
-def _matrix(texts: list[str], known: Mapping[tuple[str, str], Verdict], label: str) -> list[list[float]]:
+def _matrix(texts: list[str], known: Mapping[tuple[str, str], NliProbabilities], label: str) -> list[list[float]]:
     same = 1.0 if label == "entailment" else 0.0
     return [[same if a == b else round(getattr(known[a, b], label), 7) for b in texts] for a in texts]
 
 
-def _cost_dict(cost: Cost) -> Row:
+def _cost_dict(cost: Cost) -> StageRow:
     """As from a cold start: what was there already from earlier questions and methods counts, too."""
     return {
         "prompt_tokens": cost.prompt_tokens,

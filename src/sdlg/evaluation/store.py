@@ -20,7 +20,7 @@ from .plan import Plan, plan_from
 
 FORMAT = "sdlg.run/1"
 STAGES = ("generate", "cluster", "measure", "judge")
-Row = dict[str, Any]
+StageRow = dict[str, Any]
 
 
 class Store:
@@ -34,7 +34,7 @@ class Store:
         """The file that says what the run is."""
         return self.folder / "run.json"
 
-    def read_description(self) -> Row:
+    def read_description(self) -> StageRow:
         """What the run is, as it was written when it began."""
         try:
             found = json.loads(self.description.read_text(encoding="utf-8"))
@@ -53,7 +53,7 @@ class Store:
 
         A run without a single row has not begun yet: its plan may still change.
         """
-        described: Row = {}
+        described: StageRow = {}
         if self.description.exists() and self.has_rows:
             described = self.read_description()
             check_same(described, plan, facts, self.folder)
@@ -102,7 +102,7 @@ class Store:
         """A stage's file."""
         return self.folder / f"{stage}.jsonl"
 
-    def append(self, stage: str, row: Row) -> None:
+    def append(self, stage: str, row: StageRow) -> None:
         """One more row, there when this returns. What could not be written whole is taken back."""
         rest = (json.dumps(row) + "\n").encode()
         with self.file(stage).open("ab", buffering=0) as file:  # a buffer would be written once more at the end
@@ -118,9 +118,9 @@ class Store:
                     f"same command again to go on"
                 ) from error
 
-    def rows(self, stage: str) -> dict[str, Row]:
+    def rows(self, stage: str) -> dict[str, StageRow]:
         """Question id → its row, all rows of a question put together. A torn last line is passed over."""
-        found: dict[str, Row] = {}
+        found: dict[str, StageRow] = {}
         if not self.file(stage).exists():
             return found
         with self.file(stage).open("rb") as file:
@@ -131,7 +131,7 @@ class Store:
         return found
 
 
-def _parsed(path: Path, number: int, line: bytes) -> Row:
+def _parsed(path: Path, number: int, line: bytes) -> StageRow:
     try:
         row = json.loads(line)
         if isinstance(row, dict) and isinstance(row.get("id"), str):
@@ -141,7 +141,7 @@ def _parsed(path: Path, number: int, line: bytes) -> Row:
     raise RunError(f"{path}, line {number} is damaged; remove that line and resume the run to make it again")
 
 
-def merged(old: Row, new: Row) -> Row:
+def merged(old: StageRow, new: StageRow) -> StageRow:
     """One row from two of the same question: objects are put together, anything else is replaced."""
     both = dict(old)
     for name, value in new.items():

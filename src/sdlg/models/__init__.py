@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence as Many
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from ..errors import ModelNotFound
-from ..threads import calm_threads
+from ..loading.devices import calm_threads
 from .base import Capabilities, Continuation, Decoded, LanguageModel
 from .scripted import ScriptedModel
 from .server.address import is_address, parse_address, same_model
@@ -40,21 +40,21 @@ def full_name(name: str) -> str:
 
 
 def load_model(
-    source: str | Path | LanguageModel | Many[Any],
+    source: str | Path | LanguageModel | Sequence[Any],
     *,
     device: str | None = None,
     dtype: str | None = None,
     tokenizer: str | None = None,
-    patience: float | None = None,
+    retry_seconds: float | None = None,
 ) -> LanguageModel:
     """`smollm2`, a hub name, a folder, a .gguf file, a server (http://…/v1#name), a loaded (model, tokenizer), or a
-    `LanguageModel` as it is. `tokenizer` and `patience` (seconds) are for servers.
+    `LanguageModel` as it is. `tokenizer` and `retry_seconds` are for servers.
     """
     if isinstance(source, (str, Path)):
         name = str(source)
-        return _connect(name, tokenizer, patience) if is_address(name) else _load(name, device, dtype)
+        return _connect(name, tokenizer, retry_seconds) if is_address(name) else _load(name, device, dtype)
     if isinstance(source, (tuple, list)) and len(source) == 2:
-        from .transformers_lm import TransformersModel
+        from .local.transformers_model import TransformersModel
 
         return TransformersModel(*source)
     if hasattr(source, "decode") and hasattr(source, "capabilities"):
@@ -62,16 +62,16 @@ def load_model(
     raise ModelNotFound(f"cannot use a {type(source).__name__} as a language model; give a name or (model, tokenizer)")
 
 
-def _connect(name: str, tokenizer: str | None, patience: float | None) -> LanguageModel:
+def _connect(name: str, tokenizer: str | None, retry_seconds: float | None) -> LanguageModel:
     from .server.connecting import connect
 
-    return connect(name, tokenizer=tokenizer, patience=patience)
+    return connect(name, tokenizer=tokenizer, retry_seconds=retry_seconds)
 
 
 def _load(name: str, device: str | None, dtype: str | None) -> LanguageModel:
     calm_threads()
-    from . import embedded
-    from .loading import load_transformers
+    from .local import gguf as embedded
+    from .local.loading import load_transformers
 
     if not name.strip():
         raise ModelNotFound("the model's name is empty; give a hub name, a folder, a .gguf file, a server or 'smollm2'")

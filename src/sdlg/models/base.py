@@ -8,8 +8,7 @@ local tree decoder, an HTTP server with a prefix cache and a scripted fake all f
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from collections.abc import Sequence as Many
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -17,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..options import Decoding
-from ..records import Alternative, Cost, Prompt, Question, Sequence, StopReason, StopRule
+from ..records import Alternative, Cost, Generation, Prompt, Question, StopReason, StopRule
 from .stopping import Stop
 
 
@@ -49,7 +48,9 @@ class Continuation:
     dropped: int = 0  # tokens at the end of the prefix that belong to a stop string
     alternatives: tuple[tuple[Alternative, ...], ...] = ()
     entropies: tuple[float, ...] = ()  # nats, of the model's distribution at each decision
-    unseen: tuple[float, ...] = ()  # probability of the tokens that were not told, where alternatives are; () if none
+    truncated_mass: tuple[
+        float, ...
+    ] = ()  # probability of the tokens that were not told, where alternatives are; () if none
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,17 +69,17 @@ def finished(
     stop: Stop | None,
     alternatives: tuple[tuple[Alternative, ...], ...] = (),
     entropies: tuple[float, ...] = (),
-    unseen: tuple[float, ...] = (),
+    truncated_mass: tuple[float, ...] = (),
 ) -> Continuation:
     """Cut a continuation at its stop. A stop string may begin in the prefix."""
     if stop is None:
-        return Continuation(ids, logprobs, "length", None, len(ids), 0, alternatives, entropies, unseen)
+        return Continuation(ids, logprobs, "length", None, len(ids), 0, alternatives, entropies, truncated_mass)
     kept = max(stop.kept - len(prefix), 0)
     dropped = max(len(prefix) - stop.kept, 0)
     ending = math.fsum(logprobs[kept : max(stop.end - len(prefix), 0)])
     return Continuation(
         ids[:kept], logprobs[:kept], stop.reason, ending, len(ids), dropped,
-        alternatives[: kept + 1], entropies[: kept + 1], unseen[: kept + 1],
+        alternatives[: kept + 1], entropies[: kept + 1], truncated_mass[: kept + 1],
     )  # fmt: skip
 
 
@@ -86,7 +87,7 @@ def finished(
 class Scored:
     """Given answers with their likelihoods, and what that cost."""
 
-    sequences: tuple[Sequence, ...]
+    generations: tuple[Generation, ...]
     cost: Cost
 
 
@@ -107,7 +108,7 @@ Watcher = Callable[[int, int], None]
 Ended = Callable[[int, Continuation], None]
 
 
-def tell_all(ended: Ended | None, continuations: Many[Continuation]) -> None:
+def tell_all(ended: Ended | None, continuations: Sequence[Continuation]) -> None:
     """Of continuations that came to their ends together."""
     if ended is not None:
         for place, continuation in enumerate(continuations):
@@ -131,7 +132,7 @@ class LanguageModel(Protocol):
     def decode(
         self,
         prompt: Prompt,
-        prefixes: Many[tuple[int, ...]],
+        prefixes: Sequence[tuple[int, ...]],
         decoding: Decoding,
         *,
         seed: Seed = 0,
@@ -144,17 +145,17 @@ class LanguageModel(Protocol):
         Equal prefixes get different continuations: so many samples, or so many of the best hypotheses.
         """
 
-    def score(self, prompt: Prompt, texts: Many[str], *, ended: Many[bool] | None = None) -> Scored:
+    def score(self, prompt: Prompt, texts: Sequence[str], *, ended: Sequence[bool] | None = None) -> Scored:
         """The likelihood of given answers, with their ending where they ended. Only if `capabilities.scores_texts`."""
 
-    def text(self, token_ids: Many[int]) -> str:
+    def text(self, token_ids: Sequence[int]) -> str:
         """The text of these answer tokens, special tokens left out, exactly as decoded."""
 
     def is_special(self, token_id: int) -> bool:
         """Whether the token is a control token rather than text."""
 
-    def token_embeddings(self, token_ids: Many[int]) -> NDArray[np.float32]:
+    def token_embeddings(self, token_ids: Sequence[int]) -> NDArray[np.float32]:
         """Input embeddings, one row per id. Only if `capabilities.embeddings`."""
 
-    def vocabulary(self) -> Many[tuple[int, str]]:
+    def vocabulary(self) -> Sequence[tuple[int, str]]:
         """Ids and surface strings, for mapping embedding spaces. Only if `capabilities.embeddings`."""

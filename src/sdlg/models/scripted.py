@@ -8,8 +8,7 @@ The script maps the text so far to the next tokens and their probabilities; a te
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from collections.abc import Sequence as Many
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -66,7 +65,7 @@ class ScriptedModel:
     def decode(
         self,
         prompt: Prompt,
-        prefixes: Many[tuple[int, ...]],
+        prefixes: Sequence[tuple[int, ...]],
         decoding: Decoding,
         *,
         seed: Seed = 0,
@@ -109,11 +108,11 @@ class ScriptedModel:
             stop = find_stop(prompt.stop, (*prefix, *ids), self.text)
         return finished(prefix, tuple(ids), tuple(logprobs), stop, tuple(alternatives), tuple(entropies))
 
-    def score(self, prompt: Prompt, texts: Many[str], *, ended: Many[bool] | None = None) -> Scored:
+    def score(self, prompt: Prompt, texts: Sequence[str], *, ended: Sequence[bool] | None = None) -> Scored:
         """A script has no tokenizer."""
         raise NotSupported(f"{self.name} cannot score given texts")
 
-    def text(self, token_ids: Many[int]) -> str:
+    def text(self, token_ids: Sequence[int]) -> str:
         """Tokens side by side."""
         return "".join(self._tokens[i] for i in token_ids if i)
 
@@ -121,7 +120,7 @@ class ScriptedModel:
         """Only the end."""
         return token_id == 0
 
-    def token_embeddings(self, token_ids: Many[int]) -> NDArray[np.float32]:
+    def token_embeddings(self, token_ids: Sequence[int]) -> NDArray[np.float32]:
         """A script has none."""
         raise NotSupported(f"{self.name} has no embeddings")
 
@@ -130,7 +129,7 @@ class ScriptedModel:
         return list(enumerate(self._tokens))
 
 
-def _draw(options: Many[Alternative], temperature: float, random: np.random.Generator) -> Alternative:
+def _draw(options: Sequence[Alternative], temperature: float, random: np.random.Generator) -> Alternative:
     weights = np.array([option.logprob for option in options]) / temperature
     shares = np.exp(weights - weights.max())
     return options[int(random.choice(len(options), p=shares / shares.sum()))]

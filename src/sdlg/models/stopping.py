@@ -6,8 +6,7 @@ In: a `StopRule`, the answer's ids so far. Out: why it ended, and how many ids t
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from collections.abc import Sequence as Many
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ..records import StopReason, StopRule
@@ -16,7 +15,7 @@ from ..records import StopReason, StopRule
 _ABBREVIATIONS = "St|Mr|Mrs|Ms|Dr|Prof|Mt|Ft|Jr|Sr|vs|etc|No|Vol|approx|ca|e\\.g|i\\.e|[A-Za-z]"
 _ABBREVIATED = re.compile(rf"(?:^|[\s(.])(?:{_ABBREVIATIONS})$")
 
-TextOf = Callable[[Many[int]], str]
+TextOf = Callable[[Sequence[int]], str]
 
 # Stop strings are short: this many last tokens are enough to see one.
 _WINDOW = 24
@@ -31,7 +30,7 @@ class Stop:
     end: int  # ids after this one were only needed to see the ending
 
 
-def find_stop(rule: StopRule, ids: Many[int], text_of: TextOf) -> Stop | None:
+def find_stop(rule: StopRule, ids: Sequence[int], text_of: TextOf) -> Stop | None:
     """Whether the last id of `ids` ends the answer."""
     if not ids:
         return None
@@ -49,7 +48,7 @@ def find_stop(rule: StopRule, ids: Many[int], text_of: TextOf) -> Stop | None:
     return Stop("stop_string", first + kept, first + end)
 
 
-def _at_end_token(rule: StopRule, ids: Many[int], text_of: TextOf) -> Stop:
+def _at_end_token(rule: StopRule, ids: Sequence[int], text_of: TextOf) -> Stop:
     """Where sentences end answers, a full stop before the end token belongs to the ending."""
     kept = len(ids) - 1
     text = text_of(ids[:kept]).rstrip() if rule.sentence_end else ""
@@ -58,7 +57,7 @@ def _at_end_token(rule: StopRule, ids: Many[int], text_of: TextOf) -> Stop:
     return Stop("eos", kept, len(ids))
 
 
-def _tokens_within(ids: Many[int], characters: int, text_of: TextOf) -> int:
+def _tokens_within(ids: Sequence[int], characters: int, text_of: TextOf) -> int:
     """How many leading ids fit into so many characters."""
     kept = len(ids)
     while kept and len(text_of(ids[:kept])) > characters:

@@ -6,19 +6,26 @@ In: questions and token ids. Out: prompts, texts, and which ids are what.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence as Many
+from collections.abc import Sequence
 from functools import cached_property
 from threading import Lock
 from typing import Any
 
 from ..records import Prompt, Question, StopRule
-from .prefix_store import common_length
 from .prompts import chat_messages, chosen_style, style_stops, untemplated_text
 
 TURN_ENDS = (
     "<|im_end|>", "<|eot_id|>", "<|end_of_turn|>", "<end_of_turn>", "<turn|>", "<|end|>", "<|endoftext|>", "</s>",
 )  # fmt: skip
 CONTROL = re.compile(r"<\|[^|]*\|>|<(pad|unk|s|/s|mask|bos|eos)>|<[a-z]+_[a-z_]+>")
+
+
+def common_length(one: Sequence[int], other: Sequence[int]) -> int:
+    """How many leading ids two sequences share."""
+    for index, (a, b) in enumerate(zip(one, other, strict=False)):
+        if a != b:
+            return index
+    return min(len(one), len(other))
 
 
 class TextSide:
@@ -87,7 +94,7 @@ class TextSide:
         strings = [i for i, surface in self.vocabulary if any(string in surface for string in stop.strings)]
         return sorted({*stop.token_ids, *strings})
 
-    def text(self, token_ids: Many[int]) -> str:
+    def text(self, token_ids: Sequence[int]) -> str:
         """Exactly as decoded."""
         ids = list(token_ids)
         decoded: str = self._tokenizer.decode(ids, skip_special_tokens=True, clean_up_tokenization_spaces=False)

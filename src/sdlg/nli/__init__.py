@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence as Many
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from ..errors import ModelNotFound
-from ..threads import calm_threads
-from .base import NliModel, Sensitivity, Verdict
+from ..loading.devices import calm_threads
+from .base import InputGradients, NliModel, NliProbabilities
 
-__all__ = ["NliModel", "Sensitivity", "Verdict", "load_nli"]
+__all__ = ["InputGradients", "NliModel", "NliProbabilities", "load_nli"]
 
 
-def load_nli(source: str | Path | NliModel | Many[Any], *, device: str | None = None) -> NliModel:
+def load_nli(source: str | Path | NliModel | Sequence[Any], *, device: str | None = None) -> NliModel:
     """`nli-minilm`, a hub name, a folder, a loaded (model, tokenizer), or an `NliModel` as it is."""
     if isinstance(source, (str, Path)):
         calm_threads()
@@ -31,6 +31,6 @@ def load_nli(source: str | Path | NliModel | Many[Any], *, device: str | None = 
         from .classifier import SequenceClassifier
 
         return SequenceClassifier(*source)
-    if hasattr(source, "judge") and hasattr(source, "sensitivity"):
+    if hasattr(source, "judge") and hasattr(source, "input_gradients"):
         return source  # type: ignore[return-value]
     raise ModelNotFound(f"cannot use a {type(source).__name__} as an NLI model; give a name or (model, tokenizer)")

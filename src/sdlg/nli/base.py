@@ -5,7 +5,7 @@ An NLI model sees the raw question and answer, `question + " " + answer`, on bot
 
 from __future__ import annotations
 
-from collections.abc import Sequence as Many
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -17,7 +17,7 @@ Span = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class NliProbabilities:
     """Probabilities that the first text contradicts, is neutral to, or entails the second."""
 
     contradiction: float
@@ -35,11 +35,11 @@ class Verdict:
         return self.contradiction > max(self.entailment, self.neutral)
 
 
-SAME_TEXT = Verdict(0.0, 0.0, 1.0)
+SAME_TEXT = NliProbabilities(0.0, 0.0, 1.0)
 
 
 @dataclass(frozen=True, slots=True)
-class Sensitivity:
+class InputGradients:
     """Of the loss towards "the answer contradicts itself": gradients at the answer's NLI pieces."""
 
     spans: tuple[Span, ...]  # of each piece, in characters of the answer
@@ -70,13 +70,13 @@ class NliModel(Protocol):
     def name(self) -> str:
         """What users call it."""
 
-    def judge(self, question: str, pairs: Many[tuple[str, str]]) -> list[Verdict]:
+    def judge(self, question: str, pairs: Sequence[tuple[str, str]]) -> list[NliProbabilities]:
         """Whether the first answer entails the second, for each pair."""
 
-    def sensitivity(self, question: str, answer: str) -> Sensitivity:
+    def input_gradients(self, question: str, answer: str) -> InputGradients:
         """One forward and one backward pass over (answer, answer)."""
 
-    def embed(self, texts: Many[tuple[str, str]]) -> Array:
+    def embed(self, texts: Sequence[tuple[str, str]]) -> Array:
         """Mean input embedding of the pieces of `surface` in `before + surface`, one row per (before, surface).
 
         A row is 0 where the surface has no pieces.

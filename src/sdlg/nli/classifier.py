@@ -7,7 +7,7 @@ a leaf made of the input embeddings: no hooks, no globals.
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence as Many
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +16,11 @@ import torch
 from torch import Tensor
 from transformers import AutoModelForSequenceClassification
 
+from ..concurrency.in_flight import one_at_a_time
 from ..errors import LabelNotFound, ModelNotFound, first_line
-from ..in_flight import one_at_a_time
-from ..threads import pick_device
-from ..tokenizers import load_tokenizer
-from .base import SAME_TEXT, Array, Sensitivity, Verdict
+from ..loading.devices import pick_device
+from ..loading.tokenizers import load_tokenizer
+from .base import SAME_TEXT, Array, InputGradients, NliProbabilities
 
 _BATCH = 32
 _LABELS = ("contradiction", "neutral", "entailment")
@@ -103,19 +103,19 @@ class SequenceClassifier:
     # -- verdicts -----------------------------------------------------------------------------------------------
 
     @one_at_a_time
-    def judge(self, question: str, pairs: Many[tuple[str, str]]) -> list[Verdict]:
+    def judge(self, question: str, pairs: Sequence[tuple[str, str]]) -> list[NliProbabilities]:
         """Whether the first answer entails the second, for each pair."""
         statements = {answer: self._statement(question, answer)[0] for pair in pairs for answer in pair}
         wanted = [(statements[first], statements[second]) for first, second in pairs]
         todo = [pair for pair in dict.fromkeys(wanted) if pair[0] != pair[1]]
         todo.sort(key=lambda pair: len(pair[0]) + len(pair[1]))
-        known: dict[tuple[str, str], Verdict] = {}
+        known: dict[tuple[str, str], NliProbabilities] = {}
         for first in range(0, len(todo), _BATCH):
             batch = todo[first : first + _BATCH]
             known.update(zip(batch, self._run(batch), strict=True))
         return [known.get(pair, SAME_TEXT) for pair in wanted]
 
-    def _run(self, batch: Many[tuple[str, str]]) -> list[Verdict]:
+    def _run(self, batch: Sequence[tuple[str, str]]) -> list[NliProbabilities]:
         self._counts.pairs += len(batch)
         inputs = self.tokenizer(
             [pair[0] for pair in batch], [pair[1] for pair in batch], padding=True, return_tensors="pt"
@@ -124,8 +124,10 @@ class SequenceClassifier:
             shares = torch.softmax(self.model(**inputs).logits.float(), dim=-1).tolist()
         return [self._verdict(row) for row in shares]
 
-    def _verdict(self, row: list[float]) -> Verdict:
-        return Verdict(*(row[index] if (index := self._labels[label]) is not None else 0.0 for label in _LABELS))
+    def _verdict(self, row: list[float]) -> NliProbabilities:
+        return NliProbabilities(
+            *(row[index] if (index := self._labels[label]) is not None else 0.0 for label in _LABELS)
+        )
 
     def _statement(self, question: str, answer: str) -> tuple[str, int]:
         """Question and answer as one text that fits twice, and where the answer begins in it (negative: cut).
@@ -160,7 +162,7 @@ class SequenceClassifier:
     # -- gradients ----------------------------------------------------------------------------------------------
 
     @one_at_a_time
-    def sensitivity(self, question: str, answer: str) -> Sensitivity:
+    def input_gradients(self, question: str, answer: str) -> InputGradients:
         """Loss = cross-entropy of (statement, statement) to contradiction; its gradient at the answer's pieces."""
         self._counts.gradients += 1
         statement, begin = self._statement(question, answer)
@@ -170,7 +172,7 @@ class SequenceClassifier:
         inputs = encoded.to(self.model.device)
         embeddings, gradients = self._embedding_gradient(dict(inputs))
         places = {side: self._answer_pieces(spans, sides, side, begin) for side in (0, 1)}
-        return Sensitivity(
+        return InputGradients(
             spans=tuple((max(spans[k][0] - begin, 0), spans[k][1] - begin) for k in places[0]),
             embeddings=embeddings[places[0]],
             premise_gradients=gradients[places[0]],
@@ -222,7 +224,7 @@ class SequenceClassifier:
     # -- embeddings ---------------------------------------------------------------------------------------------
 
     @one_at_a_time
-    def embed(self, texts: Many[tuple[str, str]]) -> Array:
+    def embed(self, texts: Sequence[tuple[str, str]]) -> Array:
         """Mean input embedding of each surface's pieces, in context."""
         table = self._embedding.weight.detach()
         rows = np.zeros((len(texts), table.shape[1]))

@@ -10,8 +10,8 @@ from pathlib import Path
 from safetensors.torch import load_file
 from transformers import AutoTokenizer, BertConfig, BertForSequenceClassification
 
-from ..models.embedded import wheel_folder
-from ..threads import pick_device
+from ..loading.devices import pick_device
+from ..loading.wheels import wheel_folder
 from .classifier import SequenceClassifier
 
 NLI_MINILM = "nli-minilm"

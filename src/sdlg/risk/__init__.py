@@ -8,7 +8,7 @@ It says nothing of other models, other kinds of questions or a stricter judge; `
 """
 
 from .calibration import Risk
-from .records import Keep, Origin
+from .records import Origin, RejectionRule
 from .words import in_words
 
-__all__ = ["Keep", "Origin", "Risk", "in_words"]
+__all__ = ["Origin", "RejectionRule", "Risk", "in_words"]

@@ -16,13 +16,13 @@ from ..records import AnswerRisk
 from . import checking
 from .files import FORMAT, build, build_map, read_object, write_whole
 from .maps import MAPS, RiskMap
-from .records import Keep, Origin
+from .records import Origin, RejectionRule
 from .words import in_words
 
 if TYPE_CHECKING:
+    from ..formats.results import Result
     from ..options import Options
     from ..records import Question
-    from ..results import Result
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class Risk:
     n: int
     n_wrong: int
     origin: Origin
-    keep: Keep
+    keep: RejectionRule
     out_of_fold: Mapping[str, Any]  # how good it is: Brier score, skill, ECE, reliability
     created: str
     notes: tuple[str, ...] = ()
@@ -145,7 +145,7 @@ class Risk:
             where,
             map=build_map(row["map"], f"{where}, map"),
             origin=build(Origin, row["origin"], f"{where}, origin"),
-            keep=build(Keep, row["keep"], f"{where}, keep"),
+            keep=build(RejectionRule, row["keep"], f"{where}, keep"),
         )
 
 

@@ -41,7 +41,7 @@ class Origin:
 
 
 @dataclass(frozen=True, slots=True)
-class Keep:
+class RejectionRule:
     """Up to which value answers may be kept so that no more than a wanted share of them is wrong.
 
     The counts are out of fold: each answer was kept or rejected by a threshold that was chosen without it.

@@ -13,24 +13,24 @@ from ..errors import BadOption, NotSupported
 from ..models.base import Continuation, Ended, LanguageModel, Watcher, finished
 from ..models.stopping import find_stop
 from ..options import Options
-from ..records import Cost, Prompt, Sequence, Substitution
+from ..records import Cost, Generation, Prompt, Substitution
 from ..scoring import score_answer
-from .record import Answered, Report, Request, Sampled, check_strategies, cut_note, whole_sequence
+from .record import Answered, Observer, Request, Sampled, check_strategies, cut_note, whole_generation
 
 
 @dataclass(slots=True)
 class _Collected:
     """Distinct sequences so far."""
 
-    sequences: list[Sequence]
+    generations: list[Generation]
     substitutions: list[Substitution | None]
     seen: set[tuple[tuple[int, ...], str]] = field(default_factory=set)
 
-    def add(self, sequence: Sequence, substitution: Substitution) -> None:
-        key = (sequence.token_ids, sequence.stop_reason)
+    def add(self, generation: Generation, substitution: Substitution) -> None:
+        key = (generation.token_ids, generation.stop_reason)
         if key not in self.seen:
             self.seen.add(key)
-            self.sequences.append(sequence)
+            self.generations.append(generation)
             self.substitutions.append(substitution)
 
 
@@ -41,7 +41,7 @@ def sample_sdlg(request: Request) -> Sampled:
     prompt = request.prompt()
     report("answer", "")
     answered = request.answer or initial_answer(model, prompt, options, report)
-    answer = answered.sequence
+    answer = answered.generation
     report("scores", answer.text, answer)
     begun = time.perf_counter()
     gradients = nli.gradients_run
@@ -53,9 +53,11 @@ def sample_sdlg(request: Request) -> Sampled:
     branch_cost, told = _branch(model, prompt, answer, scored.substitutions, found, options, report)
     seconds = {"scores": ranked - begun, "branches": time.perf_counter() - ranked}
     cost = answered.cost + branch_cost + Cost(nli_gradients=nli.gradients_run - gradients, seconds=seconds)
-    notes = _notes(answer, len(found.sequences), len(scored.substitutions), options)
+    notes = _notes(answer, len(found.generations), len(scored.substitutions), options)
     every = (*notes, *answered.notes, *told)
-    return Sampled(tuple(found.sequences), tuple(found.substitutions), scored.words, cost, every, scored.substitutions)
+    return Sampled(
+        tuple(found.generations), tuple(found.substitutions), scored.words, cost, every, scored.substitutions
+    )
 
 
 def check_sdlg(model: LanguageModel, options: Options) -> None:
@@ -76,7 +78,7 @@ def check_sdlg(model: LanguageModel, options: Options) -> None:
     )
 
 
-def initial_answer(model: LanguageModel, prompt: Prompt, options: Options, report: Report) -> Answered:
+def initial_answer(model: LanguageModel, prompt: Prompt, options: Options, report: Observer) -> Answered:
     """The answer that everything starts from, with the alternatives of every step."""
     started = time.perf_counter()
     ids: list[int] = []
@@ -90,23 +92,23 @@ def initial_answer(model: LanguageModel, prompt: Prompt, options: Options, repor
         alternatives_above=options.scoring.min_probability, watch=watch,
     )  # fmt: skip
     cost = decoded.cost + Cost(seconds={"answer": time.perf_counter() - started})
-    return Answered(whole_sequence(model, decoded.continuations[0]), cost, decoded.notes)
+    return Answered(whole_generation(model, decoded.continuations[0]), cost, decoded.notes)
 
 
 def _branch(
     model: LanguageModel,
     prompt: Prompt,
-    answer: Sequence,
+    answer: Generation,
     ranked: tuple[Substitution, ...],
     found: _Collected,
     options: Options,
-    report: Report,
+    report: Observer,
 ) -> tuple[Cost, tuple[str, ...]]:
     """Draw substitutions in their order until there are enough distinct sequences or none are left."""
     cost, drawn, told = Cost(), 0, dict[str, None]()
-    while len(found.sequences) < options.samples and drawn < len(ranked):
-        watch = _counting(f"{len(found.sequences)}/{options.samples}", report)
-        now = ranked[drawn : drawn + options.samples - len(found.sequences)]
+    while len(found.generations) < options.samples and drawn < len(ranked):
+        watch = _counting(f"{len(found.generations)}/{options.samples}", report)
+        now = ranked[drawn : drawn + options.samples - len(found.generations)]
         prefixes = [(*answer.token_ids[: s.position], s.token_id) for s in now if not s.ends_answer]
         continuations: tuple[Continuation, ...] = ()
         if prefixes:
@@ -120,27 +122,27 @@ def _branch(
         decoded_ones = iter(continuations)
         for substitution in now:
             grown = None if substitution.ends_answer else next(decoded_ones)
-            sequence = _branch_sequence(model, prompt, answer, substitution, grown)
+            generation = _branch_generation(model, prompt, answer, substitution, grown)
             if substitution.ends_answer:
-                report("branches", sequence.text, sequence, substitution)
-            found.add(sequence, substitution)
+                report("branches", generation.text, generation, substitution)
+            found.add(generation, substitution)
         drawn += len(now)
     return cost, tuple(told)
 
 
 def _telling(
-    model: LanguageModel, prompt: Prompt, answer: Sequence, substitutions: list[Substitution], report: Report
+    model: LanguageModel, prompt: Prompt, answer: Generation, substitutions: list[Substitution], report: Observer
 ) -> Ended:
     """Tell of every branch when it is finished."""
 
     def ended(path: int, grown: Continuation) -> None:
-        sequence = _branch_sequence(model, prompt, answer, substitutions[path], grown)
-        report("branches", sequence.text, sequence, substitutions[path])
+        generation = _branch_generation(model, prompt, answer, substitutions[path], grown)
+        report("branches", generation.text, generation, substitutions[path])
 
     return ended
 
 
-def _counting(title: str, report: Report) -> Watcher:
+def _counting(title: str, report: Observer) -> Watcher:
     """Tell how many tokens the branches have grown."""
     grown = 0
     report("branches", title)
@@ -153,20 +155,20 @@ def _counting(title: str, report: Report) -> Watcher:
     return watch
 
 
-def _branch_sequence(
-    model: LanguageModel, prompt: Prompt, answer: Sequence, substitution: Substitution, grown: Continuation | None
-) -> Sequence:
+def _branch_generation(
+    model: LanguageModel, prompt: Prompt, answer: Generation, substitution: Substitution, grown: Continuation | None
+) -> Generation:
     at = substitution.position
     prefix = (*answer.token_ids[:at], substitution.token_id)
     if grown is None:  # the replacement ends the answer: what comes before is all there is
         stop = find_stop(prompt.stop, prefix, model.text)
         grown = finished(prefix, (), (), stop)
-    return whole_sequence(
+    return whole_generation(
         model, grown, prefix, (*answer.logprobs[:at], substitution.logprob), answer.entropies[: at + 1]
     )
 
 
-def _notes(answer: Sequence, found: int, candidates: int, options: Options) -> tuple[str, ...]:
+def _notes(answer: Generation, found: int, candidates: int, options: Options) -> tuple[str, ...]:
     notes = cut_note(answer, options)
     if found < options.samples:
         floor = options.scoring.min_probability

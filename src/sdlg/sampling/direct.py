@@ -9,10 +9,10 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 
-from ..alignment import word_spans
 from ..models.base import Continuation
 from ..records import Cost, Word
-from .record import Request, Sampled, check_strategies, cut_note, whole_sequence
+from ..scoring.alignment import word_spans
+from .record import Request, Sampled, check_strategies, cut_note, whole_generation
 
 
 def sample_multinomial(request: Request) -> Sampled:
@@ -39,17 +39,17 @@ def _sample(strategy: str, request: Request) -> Sampled:
     decoding = replace(options.decoding, strategy=strategy)
 
     def ended(_: int, grown: Continuation) -> None:
-        sequence = whole_sequence(model, grown)
-        request.report("branches", sequence.text, sequence)
+        generation = whole_generation(model, grown)
+        request.report("branches", generation.text, generation)
 
     decoded = model.decode(
         prompt, [()] * options.samples, decoding, seed=options.seed, ended=ended,
         watch=lambda path, token: request.report("branches", f"{options.samples} by {strategy}"),
     )  # fmt: skip
-    sequences = tuple(whole_sequence(model, continuation) for continuation in decoded.continuations)
-    words = tuple(Word(sequences[0].text[a:b], a, b, None) for a, b in word_spans(sequences[0].text))
-    notes = [*cut_note(sequences[0], options), *decoded.notes]
-    if len(sequences) < options.samples:
-        notes.append(f"{len(sequences)} of {options.samples} sequences: {strategy} search found no more")
+    generations = tuple(whole_generation(model, continuation) for continuation in decoded.continuations)
+    words = tuple(Word(generations[0].text[a:b], a, b, None) for a, b in word_spans(generations[0].text))
+    notes = [*cut_note(generations[0], options), *decoded.notes]
+    if len(generations) < options.samples:
+        notes.append(f"{len(generations)} of {options.samples} sequences: {strategy} search found no more")
     cost = decoded.cost + Cost(seconds={"samples": time.perf_counter() - started})
-    return Sampled(sequences, (None,) * len(sequences), words, cost, tuple(notes))
+    return Sampled(generations, (None,) * len(generations), words, cost, tuple(notes))

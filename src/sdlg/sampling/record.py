@@ -9,21 +9,21 @@ from ..errors import NotSupported
 from ..models.base import Continuation, LanguageModel
 from ..nli.base import NliModel
 from ..options import Options
-from ..records import Cost, Prompt, Question, Sequence, Substitution, Word
+from ..records import Cost, Generation, Prompt, Question, Substitution, Word
 from ..scoring import EmbeddingMap
 
 
-class Report(Protocol):
+class Observer(Protocol):
     """Told of a stage and what there is to show of it; of every sequence when it is finished."""
 
     def __call__(
-        self, stage: str, text: str, sequence: Sequence | None = None, substitution: Substitution | None = None
+        self, stage: str, text: str, generation: Generation | None = None, substitution: Substitution | None = None
     ) -> None:
         """Take note."""
 
 
 def _unreported(
-    stage: str, text: str, sequence: Sequence | None = None, substitution: Substitution | None = None
+    stage: str, text: str, generation: Generation | None = None, substitution: Substitution | None = None
 ) -> None:
     """Nobody is watching."""
 
@@ -32,7 +32,7 @@ def _unreported(
 class Answered:
     """An initial answer, with the alternatives of every step, and what it cost."""
 
-    sequence: Sequence
+    generation: Generation
     cost: Cost
     notes: tuple[str, ...] = ()
 
@@ -46,7 +46,7 @@ class Request:
     nli: NliModel
     options: Options
     embedding_map: EmbeddingMap | None = None
-    report: Report = _unreported
+    report: Observer = _unreported
     answer: Answered | None = None  # the initial answer, where it is known already
 
     def prompt(self) -> Prompt:
@@ -58,7 +58,7 @@ class Request:
 class Sampled:
     """Sequences, the initial answer first where the method has one, each with the substitution it began with."""
 
-    sequences: tuple[Sequence, ...]
+    generations: tuple[Generation, ...]
     substitutions: tuple[Substitution | None, ...]
     words: tuple[Word, ...]  # of the first sequence
     cost: Cost
@@ -75,13 +75,13 @@ def check_strategies(model: LanguageModel, wanted: set[str]) -> None:
         )
 
 
-def whole_sequence(
+def whole_generation(
     model: LanguageModel,
     grown: Continuation,
     prefix: tuple[int, ...] = (),
     prefix_logprobs: tuple[float, ...] = (),
     prefix_entropies: tuple[float, ...] = (),
-) -> Sequence:
+) -> Generation:
     """Prefix and continuation as one sequence. A stop string that began in the prefix takes its tokens with it."""
     kept = len(prefix) - grown.dropped
     ids = (*prefix[:kept], *grown.token_ids)
@@ -90,10 +90,12 @@ def whole_sequence(
     decisions = len(logprobs) + (stop_logprob is not None)
     entropies = (*prefix_entropies, *grown.entropies)[:decisions]
     text = model.text(ids).strip()
-    return Sequence(text, ids, logprobs, grown.stop_reason, stop_logprob, grown.alternatives, entropies, grown.unseen)
+    return Generation(
+        text, ids, logprobs, grown.stop_reason, stop_logprob, grown.alternatives, entropies, grown.truncated_mass
+    )
 
 
-def cut_note(answer: Sequence, options: Options) -> list[str]:
+def cut_note(answer: Generation, options: Options) -> list[str]:
     """An answer cut by length is never hidden."""
     if answer.stop_reason != "length":
         return []

@@ -6,25 +6,24 @@ their attribution. One NLI forward and backward pass; everything else is arithme
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from collections.abc import Sequence as Many
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..alignment import overlapping, word_spans
 from ..models.base import LanguageModel
-from ..nli.base import NliModel, Sensitivity
+from ..nli.base import InputGradients, NliModel
 from ..options import Scoring
-from ..records import Sequence, StopRule, Substitution, Word
+from ..records import Generation, StopRule, Substitution, Word
+from .alignment import overlapping, word_spans
 from .candidates import Candidate, Place, find_candidates, find_places
 from .scores import ATTRIBUTIONS, SIMILARITIES, combined_rank, ranked_order, word_attribution
 
 __all__ = ["ScoredAnswer", "score_answer"]
 
 Array = NDArray[np.float64]
-EmbeddingMap = Callable[[Many[int]], Array]
+EmbeddingMap = Callable[[Sequence[int]], Array]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +36,7 @@ class ScoredAnswer:
 
 def score_answer(
     question: str,
-    answer: Sequence,
+    answer: Generation,
     stop: StopRule,
     model: LanguageModel,
     nli: NliModel,
@@ -49,15 +48,15 @@ def score_answer(
     candidates = find_candidates(model, answer, places, stop, options)
     if not answer.text:  # nothing to differentiate: ranked by importance alone
         return ScoredAnswer(_ranked(candidates, np.zeros((len(candidates), 2)), places, answer, options), ())
-    sensitivity = nli.sensitivity(question, answer.text)
-    gradients = sensitivity.gradients(options.gradient_side)
+    input_gradients = nli.input_gradients(question, answer.text)
+    gradients = input_gradients.gradients(options.gradient_side)
     spans = word_spans(answer.text)
-    words = tuple(_word(answer.text, span, sensitivity, gradients) for span in spans)
+    words = tuple(_word(answer.text, span, input_gradients, gradients) for span in spans)
     scores = np.zeros((len(candidates), 2))
     for place in places:
         mine = [k for k, candidate in enumerate(candidates) if candidate.position == place.position]
         scored = _score_place(
-            answer, place, [candidates[k] for k in mine], sensitivity, gradients, nli, options, embedding_map
+            answer, place, [candidates[k] for k in mine], input_gradients, gradients, nli, options, embedding_map
         )
         scores[mine] = scored
     one_word = len(spans) == 1 and options.one_word == "importance"
@@ -69,17 +68,17 @@ def score_answer(
     return ScoredAnswer(_ranked(candidates, scores, places, answer, weighted), words)
 
 
-def _word(text: str, span: tuple[int, int], sensitivity: Sensitivity, gradients: Array) -> Word:
-    pieces = overlapping(span, sensitivity.spans)
-    attribution = word_attribution(sensitivity.embeddings[pieces], gradients[pieces])
+def _word(text: str, span: tuple[int, int], input_gradients: InputGradients, gradients: Array) -> Word:
+    pieces = overlapping(span, input_gradients.spans)
+    attribution = word_attribution(input_gradients.embeddings[pieces], gradients[pieces])
     return Word(text[slice(*span)], *span, attribution)
 
 
 def _score_place(
-    answer: Sequence,
+    answer: Generation,
     place: Place,
     candidates: list[Candidate],
-    sensitivity: Sensitivity,
+    input_gradients: InputGradients,
     gradients: Array,
     nli: NliModel,
     options: Scoring,
@@ -87,14 +86,14 @@ def _score_place(
 ) -> Array:
     """Attribution and substitution of each candidate at one place: (candidates, 2)."""
     unit = place.word if options.attribution_unit == "word" else place.span
-    of_unit, of_token = overlapping(unit, sensitivity.spans), overlapping(place.span, sensitivity.spans)
-    attribution = ATTRIBUTIONS[options.attribution_unit](sensitivity.embeddings[of_unit], gradients[of_unit])
+    of_unit, of_token = overlapping(unit, input_gradients.spans), overlapping(place.span, input_gradients.spans)
+    attribution = ATTRIBUTIONS[options.attribution_unit](input_gradients.embeddings[of_unit], gradients[of_unit])
     scores = np.column_stack([np.full(len(candidates), attribution), np.zeros(len(candidates))])
     spelled = [k for k, candidate in enumerate(candidates) if not candidate.ends_answer]
     if not of_token or not spelled:
         return scores
     if embedding_map is None:
-        original = sensitivity.embeddings[of_token].mean(axis=0)
+        original = input_gradients.embeddings[of_token].mean(axis=0)
         before = _last_word(answer.text[: place.span[0]])
         replacements = nli.embed([(before, candidates[k].surface.strip()) for k in spelled])
     else:
@@ -113,7 +112,7 @@ def _last_word(text: str) -> str:
 
 
 def _ranked(
-    candidates: list[Candidate], scores: Array, places: list[Place], answer: Sequence, options: Scoring
+    candidates: list[Candidate], scores: Array, places: list[Place], answer: Generation, options: Scoring
 ) -> tuple[Substitution, ...]:
     importance = np.array([candidate.mass for candidate in candidates])
     rank = combined_rank((scores[:, 0], scores[:, 1], importance), options.weights, options.ranking)

@@ -10,7 +10,11 @@ import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from ..alignment import (
+from ..models.base import LanguageModel
+from ..models.stopping import find_stop
+from ..options import Scoring
+from ..records import Alternative, Generation, StopRule
+from .alignment import (
     Span,
     is_complete,
     starts_unit,
@@ -20,10 +24,6 @@ from ..alignment import (
     word_at,
     word_spans,
 )
-from ..models.base import LanguageModel
-from ..models.stopping import find_stop
-from ..options import Scoring
-from ..records import Alternative, Sequence, StopRule
 
 _END = "\0end of the answer"
 
@@ -54,7 +54,7 @@ def normalised(surface: str) -> str:
     return unicodedata.normalize("NFKC", surface).strip().casefold()
 
 
-def find_places(model: LanguageModel, answer: Sequence, options: Scoring) -> list[Place]:
+def find_places(model: LanguageModel, answer: Generation, options: Scoring) -> list[Place]:
     """Word beginnings, decided on the text, or all tokens that show something. An empty answer has one place."""
     if not answer.text:
         return [Place(0, (0, 0), (0, 0))] if answer.alternatives else []
@@ -73,13 +73,13 @@ def find_places(model: LanguageModel, answer: Sequence, options: Scoring) -> lis
 
 
 def find_candidates(
-    model: LanguageModel, answer: Sequence, places: list[Place], stop: StopRule, options: Scoring
+    model: LanguageModel, answer: Generation, places: list[Place], stop: StopRule, options: Scoring
 ) -> list[Candidate]:
     """All candidates of all places, merged where they spell the same word."""
     return [found for place in places for found in _at(model, answer, place, stop, options)]
 
 
-def _at(model: LanguageModel, answer: Sequence, place: Place, stop: StopRule, options: Scoring) -> list[Candidate]:
+def _at(model: LanguageModel, answer: Generation, place: Place, stop: StopRule, options: Scoring) -> list[Candidate]:
     taken = {normalised(answer.text[slice(*span)]) for span in (place.span, place.word)} if answer.text else set()
     merged: dict[object, Candidate] = {}
     for candidate in _unmerged(model, answer, place.position, stop, options.min_probability):
@@ -95,7 +95,7 @@ def _at(model: LanguageModel, answer: Sequence, place: Place, stop: StopRule, op
 
 
 def _unmerged(
-    model: LanguageModel, answer: Sequence, position: int, stop: StopRule, min_probability: float
+    model: LanguageModel, answer: Generation, position: int, stop: StopRule, min_probability: float
 ) -> Iterator[Candidate]:
     before = answer.token_ids[:position]
     original = answer.token_ids[position] if position < len(answer.token_ids) else None
@@ -111,5 +111,5 @@ def _unmerged(
             yield Candidate(position, token, surface, alternative.logprob, probability)
 
 
-def _alternatives(answer: Sequence, position: int) -> tuple[Alternative, ...]:
+def _alternatives(answer: Generation, position: int) -> tuple[Alternative, ...]:
     return answer.alternatives[position] if position < len(answer.alternatives) else ()

@@ -6,8 +6,7 @@ constraint, since the widths differ). In: both models. Out: a function from toke
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from collections.abc import Sequence as Many
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +21,7 @@ _MAX_WORDS = 8000
 _RIDGE = 1e-6
 
 
-def fit_embedding_map(model: LanguageModel, nli: NliModel) -> Callable[[Many[int]], Array]:
+def fit_embedding_map(model: LanguageModel, nli: NliModel) -> Callable[[Sequence[int]], Array]:
     """Learn the map on whole lower- or title-case words of the language model's vocabulary."""
     if not model.capabilities.embeddings:
         raise NotSupported(f"{model.name} does not give its embeddings; use --embeddings nli")
@@ -36,7 +35,7 @@ def fit_embedding_map(model: LanguageModel, nli: NliModel) -> Callable[[Many[int
     gram += _RIDGE * np.trace(gram) / len(gram) * np.eye(len(gram))  # embeddings may span less than their width
     weights = np.linalg.solve(gram, source.T @ target)
 
-    def mapped(token_ids: Many[int]) -> Array:
+    def mapped(token_ids: Sequence[int]) -> Array:
         rows: Array = _with_bias(model.token_embeddings(token_ids).astype(np.float64)) @ weights
         return rows
 

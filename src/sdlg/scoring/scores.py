@@ -7,8 +7,7 @@ importance    I_ij = p(v_j | y_<i, x)                   how likely the language 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from collections.abc import Sequence as Many
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -86,7 +85,7 @@ def combined_rank(scores: tuple[Array, Array, Array], weights: tuple[float, floa
     return rank
 
 
-def ranked_order(rank: Array, importance: Array, position: Many[int], token_id: Many[int]) -> list[int]:
+def ranked_order(rank: Array, importance: Array, position: Sequence[int], token_id: Sequence[int]) -> list[int]:
     """Indices in the order to try: by rank, then higher importance, earlier position, lower id."""
     rounded = np.round(rank, 12)  # equal sums of ranks must tie, in whatever order they were added
     return sorted(range(len(rank)), key=lambda k: (rounded[k], -importance[k], position[k], token_id[k]))

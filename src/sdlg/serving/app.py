@@ -16,23 +16,23 @@ from starlette.responses import Response
 
 from .. import __version__
 from ..errors import SdlgError
+from ..formats.results import Result
 from ..options import PRESETS
 from ..pipeline import Pipeline, Watch
 from ..records import Question
-from ..results import Result
+from .admission import Admission, shutting_down
+from .browser_files import page_file
 from .chat import Completion, chat_completion, text_completion
-from .desk import Desk, shutting_down
 from .documents import API, describe, documentation_page
 from .engine import Ask, Engine, Score
 from .failures import Failure, bad_request, failure_of
 from .guards import Guards
 from .metrics import Counted, Metrics
-from .pages import page_file
 from .replies import Reply
 from .schemas import ChatBody, CompletionBody, UncertaintyBody
 from .settings import Settings
+from .stream_events import Chunks, OurEvents, RowEvents
 from .streaming import EventStream, disconnected, stopped
-from .telling import Chunks, OurEvents, RowEvents
 from .wire import JsonAnswer, failed
 
 T = TypeVar("T")
@@ -50,8 +50,8 @@ class Service:
 
     def __init__(self, pipeline: Pipeline, settings: Settings) -> None:
         self.settings, self.engine = settings, Engine(pipeline, settings)
-        self.desk = Desk(settings.in_flight or pipeline.in_flight, settings.queue, settings.deadline)
-        self.metrics = Metrics(self.desk)
+        self.admission = Admission(settings.in_flight or pipeline.in_flight, settings.queue, settings.deadline)
+        self.metrics = Metrics(self.admission)
 
     def answered(self, ask: Ask, watch: Watch | None = None) -> Result:
         """In a worker thread."""
@@ -61,8 +61,8 @@ class Service:
 
     async def whole(self, request: Request, work: Callable[[], T], form: Callable[[T], dict[str, Any]]) -> Response:
         """The work's result in one piece; a client that goes away takes its work with it."""
-        with self.desk.enter() as ticket:
-            working = asyncio.ensure_future(self.desk.run(ticket, work))
+        with self.admission.enter() as slot:
+            working = asyncio.ensure_future(self.admission.run(slot, work))
             gone = asyncio.ensure_future(disconnected(request.receive))
             try:
                 await asyncio.wait((working, gone), return_when=asyncio.FIRST_COMPLETED)
@@ -81,7 +81,7 @@ class Service:
 
     def streamed(self, work: Callable[[Watch], T], teller: Any) -> Response:
         """The same as a stream."""
-        return EventStream(self.desk, self.desk.enter(), work, teller, self.settings)
+        return EventStream(self.admission, self.admission.enter(), work, teller, self.settings)
 
 
 def create_app(pipeline: Pipeline, settings: Settings | None = None) -> FastAPI:
@@ -91,14 +91,14 @@ def create_app(pipeline: Pipeline, settings: Settings | None = None) -> FastAPI:
         title="sdlg", version=__version__, docs_url=None, redoc_url=None, telemetry=_NO_TELEMETRY,
         description="How sure is a language model of what it means?",
     )  # fmt: skip
-    app.state.desk, app.state.service = service.desk, service
+    app.state.admission, app.state.service = service.admission, service
     _add_questions(app, service)
     _add_facts(app, service)
     _add_pages(app)
     _add_errors(app)
     paths = frozenset(route.path for route in app.routes if hasattr(route, "path"))
     app.add_middleware(
-        Guards, settings=service.settings, limits=service.engine.limits, check_room=service.desk.check_room
+        Guards, settings=service.settings, limits=service.engine.limits, check_room=service.admission.check_room
     )
     if service.settings.origins:  # outside the guards: a browser asks for leave without the key
         app.add_middleware(
@@ -162,7 +162,7 @@ def _add_facts(app: FastAPI, service: Service) -> None:
     @app.get("/healthz", **API["health"])
     async def healthz() -> Response:
         """Whether questions are taken."""
-        return failed(shutting_down()) if service.desk.draining else JsonAnswer({"status": "ok"})
+        return failed(shutting_down()) if service.admission.draining else JsonAnswer({"status": "ok"})
 
     @app.get("/v1/models", **API["models"])
     async def models() -> Response:

@@ -6,7 +6,7 @@ In: the text so far, again and again. Out: what is new and certain. Half a chara
 
 from __future__ import annotations
 
-from collections.abc import Sequence as Many
+from collections.abc import Sequence
 
 from ..models.prompts import PLAIN_STOPS
 
@@ -16,7 +16,7 @@ HALF = "\N{REPLACEMENT CHARACTER}"
 class Deltas:
     """What was sent of one answer."""
 
-    def __init__(self, stops: Many[str] = ()) -> None:
+    def __init__(self, stops: Sequence[str] = ()) -> None:
         self._stops = tuple(stops)
         self._perhaps = (*self._stops, *PLAIN_STOPS)  # the latter only end answers to plain prompts
         self._sent = ""

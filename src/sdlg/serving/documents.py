@@ -14,7 +14,7 @@ from .schemas import ErrorBody
 
 Json = dict[str, Any]
 
-_RESULT = Path(__file__).parent.parent / "result.schema.json"
+_RESULT = Path(__file__).parent.parent / "formats" / "result.schema.json"
 _REASONS = {
     400: "asked for something that cannot be done; the message says what",
     401: "the key is missing or wrong",

@@ -6,19 +6,18 @@ In: a question and options by name. Out: an `Ask` or a `Score`, to be called in 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from collections.abc import Sequence as Many
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ..answers import Row, row_line, samples_from
 from ..errors import BadOption, BadQuestion, UsageError
-from ..estimators.base import Measure, Samples
-from ..measuring import chosen_measures, measure
+from ..formats.answers import AnswersRow, row_line, samples_from
+from ..formats.results import Result
+from ..measures.base import Measure, MeasureInputs
+from ..measures.measuring import chosen_measures, measure
 from ..options import Options, option_groups, options_from, pick
 from ..pipeline import Pipeline, Watch
 from ..records import Question, is_unicode
-from ..results import Result
 from ..sampling import SAMPLERS, check_method
 from .settings import Limits, Settings
 
@@ -29,7 +28,7 @@ class Ask:
 
     question: Question
     pipeline: Pipeline
-    measures: Many[str]
+    measures: Sequence[str]
 
     def __call__(self, watch: Watch | None = None) -> Result:
         """Answer it. In a worker thread: this takes long."""
@@ -43,14 +42,14 @@ class Score:
 
     pipeline: Pipeline
     question: Question
-    samples: Samples
+    samples: MeasureInputs
     measures: Mapping[str, Measure]
 
     def __call__(self) -> dict[str, Any]:
         """The row that `sdlg score` writes. In a worker thread, too."""
-        measured = measure(self.samples, self.question, self.measures, self.pipeline.sources_for(self.measures))
+        measured = measure(self.samples, self.question, self.measures, self.pipeline.input_models(self.measures))
         row: dict[str, Any] = json.loads(
-            row_line(Row(1, self.question, self.samples), measured.samples.clusters, measured.measures)
+            row_line(AnswersRow(1, self.question, self.samples), measured.samples.clusters, measured.measures)
         )
         return row
 
@@ -91,7 +90,7 @@ class Engine:
         *,
         method: str | None = None,
         preset: str | None = None,
-        measures: Many[str] = (),
+        measures: Sequence[str] = (),
         options: Mapping[str, Any],
     ) -> Ask:
         """Check everything that can be checked before the work is begun."""
@@ -105,7 +104,7 @@ class Engine:
             chosen_measures(measures)  # an unknown one is told now
         return Ask(question, changed, measures)
 
-    def score(self, question: Question, answers: list[dict[str, Any]], measures: Many[str] = ()) -> Score:
+    def score(self, question: Question, answers: list[dict[str, Any]], measures: Sequence[str] = ()) -> Score:
         """Answers as `sdlg score` takes them."""
         if len(answers) > self.limits.answers:
             raise BadOption(f"{len(answers)} answers are more than the {self.limits.answers} that this server compares")

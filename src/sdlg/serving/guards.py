@@ -95,7 +95,7 @@ class Guards:
             raise too_large
         body = bytearray()
         try:
-            async with asyncio.timeout(self._settings.patience):
+            async with asyncio.timeout(self._settings.client_seconds):
                 while (message := await receive())["type"] == "http.request":
                     body += message.get("body", b"")
                     if len(body) > largest:

@@ -18,7 +18,7 @@ from fastapi import FastAPI
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from ..errors import BadOption
-from .desk import Desk
+from .admission import Admission
 from .guards import HEADER_BYTES
 
 HEAD_SECONDS = 10.0  # for a request's first line and headers
@@ -65,9 +65,9 @@ class _Protocol(H11Protocol):
 class _Server(uvicorn.Server):
     """uvicorn's, but it drains the desk before it stops to listen, and ends without raising the signal again."""
 
-    def __init__(self, config: uvicorn.Config, desk: Desk, started: Callable[[], None]) -> None:
+    def __init__(self, config: uvicorn.Config, admission: Admission, started: Callable[[], None]) -> None:
         super().__init__(config)
-        self._desk, self._tell_started = desk, started
+        self._admission, self._tell_started = admission, started
         self._loop: asyncio.AbstractEventLoop | None = None
         self._draining: asyncio.Task[None] | None = None
         self.signals = 0
@@ -89,11 +89,11 @@ class _Server(uvicorn.Server):
             self._loop.call_soon_threadsafe(self._drain)
 
     def _drain(self) -> None:
-        self._desk.drain()
+        self._admission.drain()
         self._draining = asyncio.ensure_future(self._stop_when_idle())
 
     async def _stop_when_idle(self) -> None:
-        await self._desk.idle()
+        await self._admission.idle()
         self.should_exit = True
 
 
@@ -119,7 +119,7 @@ def server_of(app: FastAPI, started: Callable[[], None]) -> _Server:
         app, http=_Protocol, ws="none", lifespan="off", log_level="error", access_log=False, server_header=False,
         proxy_headers=False, h11_max_incomplete_event_size=HEADER_BYTES, timeout_graceful_shutdown=_LAST_WORDS,
     )  # fmt: skip
-    return _Server(config, app.state.desk, started)
+    return _Server(config, app.state.admission, started)
 
 
 def serve(app: FastAPI, listener: socket.socket, started: Callable[[], None]) -> bool:
@@ -129,5 +129,5 @@ def serve(app: FastAPI, listener: socket.socket, started: Callable[[], None]) ->
     try:
         server.run(sockets=[listener])
     finally:
-        app.state.desk.close()
+        app.state.admission.close()
     return not server.force_exit

@@ -9,8 +9,8 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from ..results import Result
-from .desk import Desk
+from ..formats.results import Result
+from .admission import Admission
 
 _SECONDS = (0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120)
 _NATS = (0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1, 1.25, 1.5, 2, 3)
@@ -20,7 +20,7 @@ GONE = 499  # the client went away before it was answered
 class Metrics:
     """All of one application."""
 
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, admission: Admission) -> None:
         own = self._registry = CollectorRegistry()
         self._requests = Counter("sdlg_requests", "Requests by path and status.", ["path", "status"], registry=own)
         self._seconds = Histogram(
@@ -31,8 +31,8 @@ class Metrics:
         self._entropy = Histogram(
             "sdlg_semantic_entropy_nats", "Of the answers; higher is less certain.", buckets=_NATS, registry=own
         )
-        Gauge("sdlg_running", "Requests that are being answered.", registry=own).set_function(lambda: desk.running)
-        Gauge("sdlg_waiting", "Requests in the queue.", registry=own).set_function(lambda: desk.waiting)
+        Gauge("sdlg_running", "Requests that are being answered.", registry=own).set_function(lambda: admission.running)
+        Gauge("sdlg_waiting", "Requests in the queue.", registry=own).set_function(lambda: admission.waiting)
 
     def request(self, path: str, status: int, seconds: float) -> None:
         """A request has ended."""

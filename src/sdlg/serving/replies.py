@@ -7,10 +7,10 @@ from collections.abc import Iterable
 from secrets import token_hex
 from typing import Any
 
-from ..alignment import token_texts
+from ..formats.results import Result
 from ..pipeline import Progress
-from ..records import Alternative, Sequence
-from ..results import Result
+from ..records import Alternative, Generation
+from ..scoring.alignment import token_texts
 from .chat import Completion
 from .uncertainty import branch_dict, told
 
@@ -44,7 +44,7 @@ class Reply:
         """Some of the answer."""
         return self._chunk({"delta": {"content": text}} if self._asked.is_chat else {"text": text})
 
-    def ending(self, answer: Sequence) -> Json:
+    def ending(self, answer: Generation) -> Json:
         """The answer is complete. The log-probabilities come here: only now is it known which tokens are kept."""
         said: Json = {"delta": {}} if self._asked.is_chat else {"text": ""}
         return self._chunk({**said, "logprobs": self._logprobs(answer), **_ended(answer)})
@@ -66,7 +66,7 @@ class Reply:
         choices = [] if choice is None else [{"index": 0, "logprobs": None, "finish_reason": None, **choice}]
         return {**self._head, "object": kind, "choices": choices}
 
-    def _logprobs(self, answer: Sequence) -> Json | None:
+    def _logprobs(self, answer: Generation) -> Json | None:
         if self._asked.logprobs is None or not answer.logprobs:
             return None
         tokens = token_texts(answer.token_ids, self._text_of)
@@ -105,7 +105,7 @@ def _text_logprobs(steps: list[Step]) -> Json:
     }
 
 
-def _ended(answer: Sequence) -> Json:
+def _ended(answer: Generation) -> Json:
     return {"finish_reason": "length" if answer.stop_reason == "length" else "stop"}
 
 

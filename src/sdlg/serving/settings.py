@@ -32,14 +32,14 @@ class Settings:
     origins: tuple[str, ...] = ()  # other pages that may read our answers (CORS); none named: none
     in_flight: int | None = None  # questions at once; None: what the model takes
     heartbeat: float = 5.0  # seconds between comments in a silent stream
-    patience: float = 30.0  # seconds that a client may take to send its body, or to read what it was sent
+    client_seconds: float = 30.0  # seconds that a client may take to send its body, or to read what it was sent
     buffered: int = 1024  # events that may wait for a slow reader
     limits: Limits = field(default_factory=Limits)
 
     def __post_init__(self) -> None:
         if self.queue < 0:
             raise BadOption(f"queue must be at least 0, not {self.queue}")
-        for name in ("deadline", "heartbeat", "patience"):
+        for name in ("deadline", "heartbeat", "client_seconds"):
             if not getattr(self, name) > 0:
                 raise BadOption(f"{name} must be more than 0 seconds, not {getattr(self, name)}")
         if self.in_flight is not None and self.in_flight < 1:

@@ -17,7 +17,7 @@ from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
 from ..pipeline import Progress, Watch
-from .desk import Desk, Ticket
+from .admission import Admission, Slot
 from .failures import failure_of
 from .settings import Settings
 from .wire import encoded
@@ -59,7 +59,7 @@ class Feed:
 
     def tell(self, progress: Progress) -> None:
         """From any thread. Only what a client will see wakes the loop."""
-        if progress.sequence is not None or (progress.stage == "answer" and progress.text):
+        if progress.generation is not None or (progress.stage == "answer" and progress.text):
             self._loop.call_soon_threadsafe(self._put, progress)
 
     def end(self, *_: object) -> None:
@@ -68,7 +68,7 @@ class Feed:
         self._news.set()
 
     def _put(self, progress: Progress) -> None:
-        if progress.sequence is None and self._items and self._items[-1].sequence is None:
+        if progress.generation is None and self._items and self._items[-1].generation is None:
             self._items.pop()  # an older text of the same answer
         self._items.append(progress)
         self.too_slow = len(self._items) > self._size
@@ -93,15 +93,21 @@ class EventStream(Response, Generic[T]):
     media_type = "text/event-stream"
 
     def __init__(
-        self, desk: Desk, ticket: Ticket, work: Callable[[Watch], T], teller: Teller[T], settings: Settings
+        self, admission: Admission, slot: Slot, work: Callable[[Watch], T], teller: Teller[T], settings: Settings
     ) -> None:
         super().__init__(headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
         del self.headers["content-length"]
-        self._desk, self._ticket, self._work, self._teller, self._settings = desk, ticket, work, teller, settings
+        self._admission, self._slot, self._work, self._teller, self._settings = (
+            admission,
+            slot,
+            work,
+            teller,
+            settings,
+        )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send until it is done or nobody listens."""
-        with self._ticket:
+        with self._slot:
             sending = asyncio.ensure_future(self._send_all(send))
             gone = asyncio.ensure_future(disconnected(receive))
             try:
@@ -124,12 +130,12 @@ class EventStream(Response, Generic[T]):
             await events.aclose()
 
     async def _send(self, send: Send, message: Message) -> None:
-        async with asyncio.timeout(self._settings.patience):
+        async with asyncio.timeout(self._settings.client_seconds):
             await send(message)
 
     async def _events(self) -> AsyncGenerator[bytes, None]:
         feed = Feed(self._settings.buffered)
-        work = asyncio.ensure_future(self._desk.run(self._ticket, lambda: self._work(feed.tell)))
+        work = asyncio.ensure_future(self._admission.run(self._slot, lambda: self._work(feed.tell)))
         work.add_done_callback(feed.end)
         try:
             for said in self._teller.opening():
@@ -139,7 +145,7 @@ class EventStream(Response, Generic[T]):
                 if feed.too_slow:
                     raise TimeoutError("too much is waiting for a slow reader")
                 if not news and not feed.over:
-                    yield f": {self._desk.before(self._ticket)} before you\n\n".encode()
+                    yield f": {self._admission.before(self._slot)} before you\n\n".encode()
                 for progress in news:
                     for said in self._teller.progress(progress):
                         yield event(said)

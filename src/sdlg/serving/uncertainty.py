@@ -6,9 +6,9 @@ import math
 from dataclasses import asdict
 from typing import Any
 
+from ..formats.results import Result, generation_dict
 from ..pipeline import Progress
 from ..records import Sample
-from ..results import Result, sequence_dict
 from ..views.reading import reading
 from .schemas import Detail
 
@@ -48,7 +48,7 @@ def _alternative(sample: Sample) -> dict[str, Any]:
     change = sample.substitution
     return {
         "text": sample.text,
-        "probability": math.exp(sample.sequence.logprob),  # NaN stays NaN, and is null on the wire
+        "probability": math.exp(sample.generation.logprob),  # NaN stays NaN, and is null on the wire
         "cluster": sample.cluster,
         "original": change and change.original,
         "replacement": change and change.replacement,
@@ -64,6 +64,6 @@ _LEVELS = {"none": lambda _: {}, "score": _score, "summary": _summary, "full": _
 
 def branch_dict(progress: Progress) -> dict[str, Any]:
     """A branch that was just finished."""
-    assert progress.sequence is not None
+    assert progress.generation is not None
     change = None if progress.substitution is None else asdict(progress.substitution)
-    return {**sequence_dict(progress.sequence), "substitution": change}
+    return {**generation_dict(progress.generation), "substitution": change}

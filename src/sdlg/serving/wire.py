@@ -7,7 +7,7 @@ from typing import Any
 
 from starlette.responses import Response
 
-from ..results import finite
+from ..formats.results import finite
 from .failures import Failure
 
 

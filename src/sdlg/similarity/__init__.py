@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ..models.embedded import wheel_folder
-from ..threads import calm_threads
+from ..loading.devices import calm_threads
+from ..loading.wheels import wheel_folder
 from .base import SimilarityModel
 
 __all__ = ["MINILM", "SimilarityModel", "load_similarity"]

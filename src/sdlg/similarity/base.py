@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence as Many
+from collections.abc import Sequence
 from typing import Protocol
 
 import numpy as np
@@ -22,8 +22,8 @@ class SimilarityModel(Protocol):
     def has_embeddings(self) -> bool:
         """Whether `embed` works."""
 
-    def similarity(self, pairs: Many[tuple[str, str]]) -> Array:
+    def similarity(self, pairs: Sequence[tuple[str, str]]) -> Array:
         """One number from 0 to 1 per pair; 1 for identical texts."""
 
-    def embed(self, texts: Many[str]) -> Array:
+    def embed(self, texts: Sequence[str]) -> Array:
         """One row per text, of length 1. Only if `has_embeddings`."""

@@ -6,7 +6,7 @@ Texts and pairs are deduplicated, sorted by length and batched; identical texts 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence as Many
+from collections.abc import Sequence
 from pathlib import Path
 from threading import RLock
 from typing import Any
@@ -16,10 +16,10 @@ import torch
 from transformers import AutoConfig, AutoModel, AutoModelForSequenceClassification
 from transformers.utils import cached_file
 
+from ..concurrency.in_flight import one_at_a_time
 from ..errors import ModelNotFound, NotSupported, first_line
-from ..in_flight import one_at_a_time
-from ..threads import pick_device
-from ..tokenizers import load_tokenizer
+from ..loading.devices import pick_device
+from ..loading.tokenizers import load_tokenizer
 from .base import Array
 
 _BATCH = 64
@@ -63,7 +63,7 @@ class SentenceEncoder:
         self.texts_run = 0
 
     @one_at_a_time
-    def embed(self, texts: Many[str]) -> Array:
+    def embed(self, texts: Sequence[str]) -> Array:
         """(texts, width)."""
         unique = sorted(set(texts), key=len)
         rows: dict[str, Array] = {}
@@ -83,7 +83,7 @@ class SentenceEncoder:
         rows: Array = torch.nn.functional.normalize(pooled, dim=-1).double().cpu().numpy()
         return rows
 
-    def similarity(self, pairs: Many[tuple[str, str]]) -> Array:
+    def similarity(self, pairs: Sequence[tuple[str, str]]) -> Array:
         """Cosines, negative ones as 0."""
         if not pairs:
             return np.zeros(0)
@@ -105,7 +105,7 @@ class CrossEncoder:
         self._model, self._tokenizer, self._turn = model.eval(), tokenizer, RLock()
 
     @one_at_a_time
-    def similarity(self, pairs: Many[tuple[str, str]]) -> Array:
+    def similarity(self, pairs: Sequence[tuple[str, str]]) -> Array:
         """One score per pair."""
         todo = sorted({pair for pair in pairs if pair[0] != pair[1]}, key=lambda pair: len(pair[0]) + len(pair[1]))
         known: dict[tuple[str, str], float] = {}
@@ -123,6 +123,6 @@ class CrossEncoder:
             scores = torch.sigmoid(self._model(**inputs.to(self._model.device)).logits[:, 0].float())
         return [float(score) for score in scores]
 
-    def embed(self, texts: Many[str]) -> Array:
+    def embed(self, texts: Sequence[str]) -> Array:
         """It has none."""
         raise NotSupported(f"{self.name} is a cross-encoder and has no embeddings")

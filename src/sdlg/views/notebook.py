@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from html import escape
 
-from ..results import Result
-from .page import result_page
+from ..formats.results import Result
+from .html_file import result_page
 
 _LINE = 90  # characters
 # The frame tells its height; where the notebook runs no scripts, the guess stays and the frame scrolls.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..results import Result
+from ..formats.results import Result
 
 # Okabe and Ito's colours: distinct also to the colour-blind.
 _COLOURS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#f0e442", "#999999")

@@ -11,9 +11,9 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from ..alignment import word_at, word_spans
+from ..formats.results import Result
 from ..records import Sample
-from ..results import Result
+from ..scoring.alignment import word_at, word_spans
 from .reading import cluster_colours, reading, word_shades
 
 _SHADES = ("default", "#b58900", "#cb8a16", "#dc6b16", "bold #dc322f")

@@ -3,7 +3,7 @@
 from .assets import write_assets
 from .building import make_report, read_report
 from .elements import Report
-from .page import render_page
+from .html import render_page
 from .serialising import report_json
 
 __all__ = ["Report", "make_report", "read_report", "render_page", "report_json", "write_assets"]

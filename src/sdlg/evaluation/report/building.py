@@ -6,8 +6,7 @@ one, and takes part in nothing else.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from collections.abc import Sequence as Many
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,7 +19,7 @@ from .sections.ablation import ablation
 from .sections.comprehensive import comprehensive
 from .sections.cost import cost
 from .sections.examples import examples
-from .sections.growth import efficiency, growth
+from .sections.growth import efficiency, tree
 from .sections.halves import halves
 from .sections.heat import heat_maps
 from .sections.main_table import main_table
@@ -30,9 +29,9 @@ from .sections.search import search
 from .tiles import tiles_of
 from .views import RunView, views_of
 
-_SECTIONS: tuple[Callable[[Many[RunView]], Section], ...] = (
+_SECTIONS: tuple[Callable[[Sequence[RunView]], Section], ...] = (
     main_table,
-    growth,
+    tree,
     efficiency,
     cost,
     heat_maps,
@@ -48,7 +47,7 @@ _SECTIONS: tuple[Callable[[Many[RunView]], Section], ...] = (
 SECTION_NAMES = tuple(section.__name__ for section in _SECTIONS)
 
 
-def read_report(folders: Many[Path], leave_out: Many[str] = ()) -> Report:
+def read_report(folders: Sequence[Path], leave_out: Sequence[str] = ()) -> Report:
     """Load the runs and make their report, without the sections of these names (`SECTION_NAMES`)."""
     return make_report([_load(folder) for folder in folders], leave_out)
 
@@ -63,7 +62,7 @@ def _load(folder: Path) -> RunResults:
     return run
 
 
-def make_report(runs: Many[RunResults], leave_out: Many[str] = ()) -> Report:
+def make_report(runs: Sequence[RunResults], leave_out: Sequence[str] = ()) -> Report:
     """The report of runs that are loaded."""
     for name in leave_out:
         pick("section", dict.fromkeys(SECTION_NAMES), name)

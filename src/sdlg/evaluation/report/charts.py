@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from collections.abc import Sequence as Many
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .tables import Cell, Number, Row, Table
+from .tables import Cell, Number, Table, TableRow
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +23,7 @@ class Line:
     reason: str = ""  # why there are gaps
 
 
-def line_of(label: str, x: Many[float], numbers: Many[Number], colour: str, stroke: str) -> Line:
+def line_of(label: str, x: Sequence[float], numbers: Sequence[Number], colour: str, stroke: str) -> Line:
     """Numbers as a line, with the reason of its first gap."""
     reason = next((number.reason for number in numbers if not number.is_defined), "")
     return Line(label, tuple(x), tuple(number.value for number in numbers), colour, stroke, reason=reason)
@@ -87,7 +86,7 @@ def _line_numbers(chart: LineChart) -> Numbers:
     places = sorted({x for line in chart.lines for x in line.x})
     found = [dict(zip(line.x, line.y, strict=True)) for line in chart.lines]
     rows = [
-        Row((f"{x:g}", *(_point(at, x, line.reason) for at, line in zip(found, chart.lines, strict=True))))
+        TableRow((f"{x:g}", *(_point(at, x, line.reason) for at, line in zip(found, chart.lines, strict=True))))
         for x in places
     ]
     return (chart.x_label, *(line.label for line in chart.lines)), tuple(rows)
@@ -98,18 +97,18 @@ def _point(at: dict[float, float], x: float, reason: str) -> Cell:
 
 
 def _dot_numbers(chart: DotChart) -> Numbers:
-    return ("", chart.x_label), tuple(Row(pair) for pair in zip(chart.labels, chart.numbers, strict=True))
+    return ("", chart.x_label), tuple(TableRow(pair) for pair in zip(chart.labels, chart.numbers, strict=True))
 
 
 def _heat_numbers(chart: HeatMap) -> Numbers:
     rows = [
-        Row((y, *(Number(value, reason=chart.reason, signed=True) for value in values)))
+        TableRow((y, *(Number(value, reason=chart.reason, signed=True) for value in values)))
         for y, values in zip(chart.y, chart.values, strict=True)
     ]
     return (f"{chart.y_label} \\ {chart.x_label}", *chart.x), tuple(rows)
 
 
-Numbers = tuple[tuple[str, ...], tuple[Row, ...]]
+Numbers = tuple[tuple[str, ...], tuple[TableRow, ...]]
 _NUMBERS: Mapping[type, Callable[[Any], Numbers]] = {
     LineChart: _line_numbers,
     DotChart: _dot_numbers,

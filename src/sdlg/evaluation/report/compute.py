@@ -25,8 +25,7 @@ run's tokens per character of an answer.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from collections.abc import Sequence as Many
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -143,7 +142,7 @@ def _decisions(sample: Mapping[str, Any]) -> int:
     return len(sample["token_ids"]) + (sample.get("stop_logprob") is not None)
 
 
-def _tokens_per_character(questions: Many[Many[Mapping[str, Any]]]) -> float:
+def _tokens_per_character(questions: Sequence[Sequence[Mapping[str, Any]]]) -> float:
     samples = [sample for samples in questions for sample in samples]
     characters = sum(len(sample["text"]) for sample in samples)
     return sum(len(sample["token_ids"]) for sample in samples) / characters if characters else 0.25

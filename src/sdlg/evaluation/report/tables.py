@@ -49,7 +49,7 @@ Cell = str | int | Number
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class TableRow:
     """Cells under the table's headings; the first `Table.headings_per_row` name the row."""
 
     cells: tuple[Cell, ...]
@@ -63,7 +63,7 @@ class Table:
     name: str  # of its file and its place on the page
     caption: str
     columns: tuple[str, ...]
-    rows: tuple[Row, ...]
+    rows: tuple[TableRow, ...]
     headings_per_row: int = 1
     notes: tuple[str, ...] = ()
     is_folded: bool = False  # long, and not the first thing to look at

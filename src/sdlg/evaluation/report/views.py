@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping
-from collections.abc import Sequence as Many
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -18,15 +17,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import UnknownName
-from ...estimators.base import Measure
-from ...estimators.table import find_measure
+from ...measures.base import Measure
+from ...measures.table import find_measure
 from .. import statistics
 from ..results import RunResults
 from .tables import Number
 
 Array = NDArray[np.float64]
 Rows = NDArray[np.bool_]
-Measured = tuple[str, str]  # method, measure
+MethodMeasure = tuple[str, str]  # method, measure
 
 HEADLINE_METRIC, HEADLINE_THRESHOLD = "rouge_l", 0.5
 METRIC_NAMES = {"rouge_l": "ROUGE-L", "rouge_1": "ROUGE-1", "bleurt": "BLEURT", "exact_match": "exact match"}
@@ -134,7 +133,7 @@ class RunView:
             self._aurocs[key] = number(statistics.auroc(scores, wrong, resamples=resamples))
         return self._aurocs[key]
 
-    def difference(self, first: Measured, second: Measured, target: Target, *, half: str = "all") -> Number:
+    def difference(self, first: MethodMeasure, second: MethodMeasure, target: Target, *, half: str = "all") -> Number:
         """AUROC(first) − AUROC(second), paired over the questions that have both."""
         rows = self.part(half)
         one, other = (self.scores(*measured)[rows] for measured in (first, second))
@@ -158,7 +157,7 @@ def _measure(name: str) -> Measure:
     return find_measure(name.partition(" @ ")[0])
 
 
-def views_of(runs: Many[RunResults]) -> list[RunView]:
+def views_of(runs: Sequence[RunResults]) -> list[RunView]:
     """Every run under a name of its own: data and model, and the folder where that is not enough."""
     plain = [f"{run.data} · {run.model}" for run in runs]
     labels = [

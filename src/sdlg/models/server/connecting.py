@@ -5,33 +5,33 @@ from __future__ import annotations
 from ...errors import BadOption, ModelNotFound, ServerFailed, first_line
 from ..tokenizing import TextSide
 from .address import parse_address
+from .capabilities import ServerCapabilities, probe_server
 from .connection import Connection, Nonsense
-from .facts import ServerFacts, ask_facts
 from .served import ServedModel
-from .words import LlamaWords, TextWords, TokenizerWords, WholeTexts, Words
+from .text_sides import LlamaWords, TextWords, TokenizerWords, WholeTexts, Words
 
-DEFAULT_PATIENCE = 120.0
+DEFAULT_RETRY_SECONDS = 120.0
 
 
-def connect(name: str, *, tokenizer: str | None = None, patience: float | None = None) -> ServedModel:
+def connect(name: str, *, tokenizer: str | None = None, retry_seconds: float | None = None) -> ServedModel:
     """`http://127.0.0.1:8000/v1#name`, or `server#name` for the address in OPENAI_BASE_URL.
 
-    `tokenizer` is a folder or hub name, where the server does not name its own. `patience` is how many seconds a
+    `tokenizer` is a folder or hub name, where the server does not name its own. `retry_seconds` is how many seconds a
     server that is silent or fails is waited for.
     """
     address = parse_address(name)
-    if patience is not None and not patience > 0:
-        raise BadOption(f"patience must be more than 0 seconds, not {patience}")
-    connection = Connection(address, patience=patience or DEFAULT_PATIENCE)
+    if retry_seconds is not None and not retry_seconds > 0:
+        raise BadOption(f"retry_seconds must be more than 0 seconds, not {retry_seconds}")
+    connection = Connection(address, retry_seconds=retry_seconds or DEFAULT_RETRY_SECONDS)
     try:
-        facts = connection.run(ask_facts(connection))
-        if facts.slots:
-            connection.take_at_once(facts.slots)
-        full_name = f"{address.url}#{address.model or facts.model}"
-        words = _words(connection, facts, full_name, tokenizer)
-        if not facts.usable_logprobs:
+        server = connection.run(probe_server(connection))
+        if server.slots:
+            connection.take_at_once(server.slots)
+        full_name = f"{address.url}#{address.model or server.model}"
+        words = _words(connection, server, full_name, tokenizer)
+        if not server.usable_logprobs:
             words = WholeTexts(words)
-        return ServedModel(connection, facts, words, name=full_name)
+        return ServedModel(connection, server, words, name=full_name)
     except Nonsense as fault:
         connection.close()
         raise ServerFailed(f"{address.url} {connection.told(fault)}") from None
@@ -40,19 +40,19 @@ def connect(name: str, *, tokenizer: str | None = None, patience: float | None =
         raise
 
 
-def _words(connection: Connection, facts: ServerFacts, name: str, tokenizer: str | None) -> Words:
+def _words(connection: Connection, server: ServerCapabilities, name: str, tokenizer: str | None) -> Words:
     side = None if tokenizer is None else _side(tokenizer, name)
-    if facts.endpoint == "chat":
+    if server.endpoint == "chat":
         return TextWords(name, chat=True)
-    if not facts.exact:
+    if not server.exact:
         return TextWords(name, side)
-    if side is None and facts.kind == "llama.cpp":
-        return LlamaWords(connection, name, has_template=facts.has_template, ending=facts.ending)
-    return TokenizerWords(side or _side(facts.tokenizer or facts.model, name))
+    if side is None and server.kind == "llama.cpp":
+        return LlamaWords(connection, name, has_template=server.has_template, ending=server.ending)
+    return TokenizerWords(side or _side(server.tokenizer or server.model, name))
 
 
 def _side(source: str, name: str) -> TextSide:
-    from ...tokenizers import load_tokenizer
+    from ...loading.tokenizers import load_tokenizer
 
     try:
         return TextSide(load_tokenizer(source), None, name=name)

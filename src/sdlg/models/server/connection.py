@@ -21,15 +21,15 @@ from typing import Any, Protocol, TypeVar
 import httpx2
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, wait_random_exponential
 
+from ...concurrency.limits import wait_for
 from ...errors import PromptTooLong, ServerFailed
-from ...limits import wait_for
 from .address import Address
 
 T = TypeVar("T")
 Json = dict[str, Any]
 
 _BACKOFF = wait_random_exponential(multiplier=0.1, max=8)  # full jitter: 0 to 0.1, 0.2, 0.4, … 8 s
-_PASSING = frozenset({408, 425, 429, 502, 503, 504})  # as long as patience lasts
+_PASSING = frozenset({408, 425, 429, 502, 503, 504})  # within retry_seconds
 _FEW_TRIES = 4  # of what may be a fault in the request itself: 500, broken replies
 _TOO_LONG = re.compile(r"(?i)context.*(exceed|maximum|longer)|(exceed|maximum|longer).*context|too long.*token")
 _AT_ONCE = 256  # requests, as many as vLLM takes into a batch by default
@@ -76,12 +76,12 @@ R = TypeVar("R", bound=Reader)
 class Connection:
     """A server's address, and how long to wait for it."""
 
-    def __init__(self, address: Address, *, patience: float = 120.0) -> None:
-        self.address, self._patience = address, patience
+    def __init__(self, address: Address, *, retry_seconds: float = 120.0) -> None:
+        self.address, self._retry_seconds = address, retry_seconds
         key = address.key.reveal()
         self._client = httpx2.AsyncClient(
             headers={"Authorization": f"Bearer {key}"} if key else {},
-            timeout=httpx2.Timeout(patience / 2, connect=min(10.0, patience / 2), pool=None),
+            timeout=httpx2.Timeout(retry_seconds / 2, connect=min(10.0, retry_seconds / 2), pool=None),
             limits=httpx2.Limits(max_connections=None, max_keepalive_connections=None, keepalive_expiry=2.0),
         )
         self._loop = asyncio.new_event_loop()
@@ -165,7 +165,7 @@ class Connection:
         raise Refused(status, f"{where}: {said}")
 
     async def _persistently(self, attempt: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """Try again what may pass, for as long as patience lasts from the first fault on."""
+        """Try again what may pass, for within retry_seconds from the first fault on."""
         first_fault: list[float] = []
 
         def given_up(state: RetryCallState) -> bool:
@@ -173,7 +173,7 @@ class Connection:
             assert isinstance(fault, _Passing)
             first_fault[:] = first_fault or [time.monotonic()]
             waited = time.monotonic() - first_fault[0] + (fault.after or 0.0)
-            return waited > self._patience or (fault.tries is not None and state.attempt_number >= fault.tries)
+            return waited > self._retry_seconds or (fault.tries is not None and state.attempt_number >= fault.tries)
 
         try:
             async for trying in AsyncRetrying(
@@ -198,7 +198,7 @@ class Connection:
         except Nonsense as fault:
             raise _Passing(f"{where} {self.told(fault)}", tries=_FEW_TRIES) from None
         except httpx2.TimeoutException as fault:
-            raise _Passing(f"{where} is silent for {self._patience / 2:g} s") from fault
+            raise _Passing(f"{where} is silent for {self._retry_seconds / 2:g} s") from fault
         except httpx2.ConnectError as fault:
             raise _Passing(f"cannot reach {where}: {fault}") from fault
         except (httpx2.TransportError, httpx2.StreamError, httpx2.DecodingError, httpx2.SSEError) as fault:

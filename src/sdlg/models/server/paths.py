@@ -11,14 +11,14 @@ from typing import Any
 from ...records import StopReason, StopRule
 from ..base import Continuation, Watcher, finished
 from ..stopping import Stop, cut_at_ending, find_stop
+from .capabilities import ServerCapabilities
 from .connection import Nonsense
-from .facts import ServerFacts
 from .replies import Chunk, Step, Usage, read_chunk
-from .words import Words
+from .text_sides import Words
 
 
 @dataclass(slots=True)
-class Path:
+class RequestPath:
     """One prefix that is to be continued."""
 
     index: int
@@ -32,13 +32,19 @@ class PathReply:
     """Reads one reply, until the answer ends. `floor` is that of alternatives; None: none are wanted."""
 
     def __init__(
-        self, path: Path, rule: StopRule, facts: ServerFacts, words: Words, floor: float | None, watch: Watcher | None
+        self,
+        path: RequestPath,
+        rule: StopRule,
+        server: ServerCapabilities,
+        words: Words,
+        floor: float | None,
+        watch: Watcher | None,
     ) -> None:
         self.path, self.floor = path, floor
         self.steps: list[Step] = []
         self.usage = Usage()
-        self._rule, self._facts, self._words, self._watch = rule, facts, words, watch
-        self._wants_steps = facts.usable_logprobs > 0
+        self._rule, self._server, self._words, self._watch = rule, server, words, watch
+        self._wants_steps = server.usable_logprobs > 0
         self._stop: Stop | None = None
         self._finish: str | None = None
         self._text = ""
@@ -85,11 +91,11 @@ class PathReply:
             raise Nonsense("broke off in the middle of an answer")
         if not self._wants_steps:
             return
-        if self._facts.exact and not self.steps:
+        if self._server.exact and not self.steps:
             raise Nonsense("sends no tokens with log-probabilities")
         if self._words.is_learned:
             self._check_spelling()
-        if self._facts.exact and self._ended_by_itself and not self._ends_with_a_control_token:
+        if self._server.exact and self._ended_by_itself and not self._ends_with_a_control_token:
             raise Nonsense("ends an answer without the log-probabilities of its ending")
 
     def _check_spelling(self) -> None:
@@ -116,13 +122,13 @@ class PathReply:
         logprobs = tuple(step.logprob for step in self.steps)
         floor = self.floor
         told = () if floor is None else tuple(step.likely(floor) for step in self.steps)
-        unseen = () if floor is None else tuple(step.unseen for step in self.steps)
+        truncated_mass = () if floor is None else tuple(step.truncated_mass for step in self.steps)
         stop, size = self._stop, len(self._ids)
         if self._ended_by_itself and self._ends_with_a_control_token:
             stop = Stop("eos", size - 1, size)  # an ending that we did not know
         elif self._ended_by_itself:  # it does not say with what
-            return Continuation(ids, logprobs, "eos", None, self.decisions, 0, told, unseen=unseen)
-        return finished(self.path.prefix, ids, logprobs, stop, told, unseen=unseen)
+            return Continuation(ids, logprobs, "eos", None, self.decisions, 0, told, truncated_mass=truncated_mass)
+        return finished(self.path.prefix, ids, logprobs, stop, told, truncated_mass=truncated_mass)
 
     def _text_alone(self) -> Continuation:
         """Without log-probabilities an answer is one token of which nothing is known but its text."""

@@ -30,7 +30,7 @@ class Step:
     top: tuple[Alternative, ...]
 
     @property
-    def unseen(self) -> float:
+    def truncated_mass(self) -> float:
         """The probability of all tokens that the server did not tell."""
         seen = {one.token_id: one.logprob for one in self.top} | {self.token_id: self.logprob}
         return max(1.0 - math.fsum(map(math.exp, seen.values())), 0.0)
@@ -42,7 +42,7 @@ class Step:
     def hides_some(self, floor: float) -> bool:
         """Whether a token likelier than the floor may not have been told. A drawn token is told in any case."""
         others = [one for one in self.top if one.token_id != self.token_id] or self.top
-        return bool(others) and min(math.exp(others[-1].logprob), self.unseen) > floor
+        return bool(others) and min(math.exp(others[-1].logprob), self.truncated_mass) > floor
 
 
 @dataclass(frozen=True, slots=True)

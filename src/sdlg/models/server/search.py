@@ -6,8 +6,7 @@ hypothesis, and at as many more as other groups may have made dear. So it is exa
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from collections.abc import Sequence as Many
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import torch
@@ -17,15 +16,15 @@ from ...errors import NotSupported
 from ...options import Decoding
 from ...records import StopRule
 from ..base import Continuation
-from ..beam_search import beam_search
-from ..decoding import Start, TextOf
+from ..local.beam_search import beam_search
+from ..local.decoding import Start, TextOf
 from .replies import Step
 
 # Prefixes → the next step of each, all asked at once.
-NextSteps = Callable[[Many[tuple[int, ...]]], list[Step]]
+NextSteps = Callable[[Sequence[tuple[int, ...]]], list[Step]]
 
 
-class ServedGrowth:
+class ServedTree:
     """Paths that grow on a server: a node is the path to it."""
 
     def __init__(self, next_steps: NextSteps) -> None:
@@ -33,12 +32,12 @@ class ServedGrowth:
         self._paths: list[tuple[int, ...]] = []
         self.steps: dict[tuple[int, ...], Step] = {}  # after each path
 
-    def begin(self, prefixes: Many[tuple[int, ...]]) -> list[Start]:
+    def begin(self, prefixes: Sequence[tuple[int, ...]]) -> list[Start]:
         """The starts of a search."""
         nodes, rows = self._run(list(prefixes))
         return [Start(prefix, node, rows[k]) for k, (prefix, node) in enumerate(zip(prefixes, nodes, strict=True))]
 
-    def grow(self, parents: Many[int], tokens: Many[int]) -> tuple[list[int], Tensor]:
+    def grow(self, parents: Sequence[int], tokens: Sequence[int]) -> tuple[list[int], Tensor]:
         """One more token under each parent."""
         return self._run([(*self._paths[parent], token) for parent, token in zip(parents, tokens, strict=True)])
 
@@ -52,12 +51,12 @@ class ServedGrowth:
     def close(self) -> None:
         """There is nothing to leave."""
 
-    def adopt(self, node: int) -> bool:
+    def keep_path(self, node: int) -> bool:
         """A server's cache looks after itself."""
         return False
 
 
-def _rows(steps: Many[Step]) -> Tensor:
+def _rows(steps: Sequence[Step]) -> Tensor:
     """Log-probabilities, (steps, V); −∞ where the server did not tell."""
     size = 1 + max(one.token_id for step in steps for one in step.top)
     rows = torch.full((len(steps), size), -torch.inf)
@@ -68,7 +67,7 @@ def _rows(steps: Many[Step]) -> Tensor:
 
 def search_served(
     next_steps: NextSteps,
-    prefixes: Many[tuple[int, ...]],
+    prefixes: Sequence[tuple[int, ...]],
     decoding: Decoding,
     rule: StopRule,
     text_of: TextOf,
@@ -85,18 +84,16 @@ def search_served(
             f"this search looks at the {needed} likeliest tokens of a step, but the server tells {told}; "
             "use fewer beams, or start vLLM with --max-logprobs"
         )
-    growth = ServedGrowth(next_steps)
+    tree = ServedTree(next_steps)
     found = beam_search(
-        growth, growth.begin(list(counts)), list(counts.values()), decoding, rule, text_of,
+        tree, tree.begin(list(counts)), list(counts.values()), decoding, rule, text_of,
         min_probability=min_probability, normalise=lambda rows: rows,
     )  # fmt: skip
     left = {prefix: iter(results) for prefix, results in zip(counts, found, strict=True)}
     best = [(prefix, result.continuation) for prefix in prefixes if (result := next(left[prefix], None)) is not None]
-    taken = [
-        [growth.steps[*prefix, *one.token_ids[:at]] for at in range(len(one.alternatives))] for prefix, one in best
-    ]
+    taken = [[tree.steps[*prefix, *one.token_ids[:at]] for at in range(len(one.alternatives))] for prefix, one in best]
     whole = [
-        replace(one, entropies=(), unseen=tuple(step.unseen for step in steps))
+        replace(one, entropies=(), truncated_mass=tuple(step.truncated_mass for step in steps))
         for (_, one), steps in zip(best, taken, strict=True)
     ]
     return whole, [step for steps in taken for step in steps]

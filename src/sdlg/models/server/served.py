@@ -8,8 +8,7 @@ local model; a request that has reached its end is taken back.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
-from collections.abc import Sequence as Many
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
@@ -21,11 +20,11 @@ from ...options import BEAMS, STRATEGIES, Decoding
 from ...records import Cost, Prompt, Question, StopRule
 from ..base import NO_STOPS, Capabilities, Continuation, Decoded, Ended, Scored, Seed, Watcher, path_generator, tell_all
 from ..prompts import check_fits
+from .capabilities import ServerCapabilities
 from .connection import Connection, Json, Refused
-from .facts import ServerFacts
-from .paths import Path, PathReply
+from .paths import PathReply, RequestPath
 from .replies import Step
-from .words import TextPrompt, Words
+from .text_sides import TextPrompt, Words
 
 IN_FLIGHT = {"vllm": 16}  # questions at once that fill it; docs/engines.md has the measurements
 # llama-server's slots compute their prompts separately: branches one after the other, in the slot that has the prompt,
@@ -40,9 +39,9 @@ _NOTHING = Continuation((), (), "length", None, 0)
 class ServedModel:
     """A model on a server. Any number of threads may use it."""
 
-    def __init__(self, connection: Connection, facts: ServerFacts, words: Words, *, name: str) -> None:
-        self.connection, self.facts, self.words, self._name = connection, facts, words, name
-        self.width: int | None = _WIDTH.get(facts.kind)  # requests of one call at once; None: all of them
+    def __init__(self, connection: Connection, server: ServerCapabilities, words: Words, *, name: str) -> None:
+        self.connection, self.server, self.words, self._name = connection, server, words, name
+        self.width: int | None = _WIDTH.get(server.kind)  # requests of one call at once; None: all of them
         self.extras: Callable[[], Json] = dict  # further fields of a request, for experiments
         self._prompt_sizes: dict[str, int] = {}  # tokens of text prompts, as the server counted them
 
@@ -58,28 +57,28 @@ class ServedModel:
     @property
     def capabilities(self) -> Capabilities:
         """What the server said."""
-        facts = self.facts
+        server = self.server
         return Capabilities(
-            frozenset(STRATEGIES if facts.exact and facts.usable_logprobs else ("greedy", "multinomial")),
-            continues_prefixes=facts.endpoint == "completions",
-            alternatives=facts.usable_logprobs,
-            context_tokens=facts.context_tokens,
-            in_flight=IN_FLIGHT.get(facts.kind, facts.slots or 4),
-            shortcomings=facts.shortcomings,
-            approximate=not facts.exact,
+            frozenset(STRATEGIES if server.exact and server.usable_logprobs else ("greedy", "multinomial")),
+            continues_prefixes=server.endpoint == "completions",
+            alternatives=server.usable_logprobs,
+            context_tokens=server.context_tokens,
+            in_flight=IN_FLIGHT.get(server.kind, server.slots or 4),
+            shortcomings=server.shortcomings,
+            approximate=not server.exact,
         )
 
     def prompt(self, question: Question, style: str, stop: StopRule = NO_STOPS) -> Prompt:
         """In the model's own format."""
         with _refusals_of_one_question():
             prompt = self.words.prompt(question, style, stop)
-        check_fits(self.name, len(prompt.token_ids), self.facts.context_tokens)
+        check_fits(self.name, len(prompt.token_ids), self.server.context_tokens)
         return prompt
 
     def decode(
         self,
         prompt: Prompt,
-        prefixes: Many[tuple[int, ...]],
+        prefixes: Sequence[tuple[int, ...]],
         decoding: Decoding,
         *,
         seed: Seed = 0,
@@ -96,7 +95,7 @@ class ServedModel:
             tell_all(ended, found.continuations)
             return found
         paths = [
-            Path(index, prefix, room - len(prefix), int(path_generator(seed, index).integers(2**31)))
+            RequestPath(index, prefix, room - len(prefix), int(path_generator(seed, index).integers(2**31)))
             for index, prefix in enumerate(prefixes)
         ]
         growing = [path for path in paths if path.room > 0]
@@ -108,18 +107,18 @@ class ServedModel:
         return Decoded(continuations, _cost(prompt, replies), self._notes(prompt, replies))
 
     def _search(
-        self, prompt: Prompt, prefixes: Many[tuple[int, ...]], decoding: Decoding, min_probability: float | None
+        self, prompt: Prompt, prefixes: Sequence[tuple[int, ...]], decoding: Decoding, min_probability: float | None
     ) -> Decoded:
         from .search import search_served  # torch is only needed here
 
         replies: list[PathReply] = []
         rounds = 0
 
-        def next_steps(paths: Many[tuple[int, ...]]) -> list[Step]:
+        def next_steps(paths: Sequence[tuple[int, ...]]) -> list[Step]:
             nonlocal rounds
             rounds += 1
             work = _Work(self, prompt, Decoding(), 0.0)
-            now = self.connection.run(work.all([Path(k, path, 1, 0) for k, path in enumerate(paths)]))
+            now = self.connection.run(work.all([RequestPath(k, path, 1, 0) for k, path in enumerate(paths)]))
             replies.extend(now)
             return [reply.steps[0] for reply in now]
 
@@ -128,19 +127,19 @@ class ServedModel:
             return Decoded((_NOTHING,) * len(prefixes), Cost())
         found, taken = search_served(
             next_steps, unfinished, decoding, prompt.stop, self.text,
-            told=self.facts.usable_logprobs, min_probability=min_probability,
+            told=self.server.usable_logprobs, min_probability=min_probability,
         )  # fmt: skip
         left = iter(found)
         whole = [next(left, None) if len(prefix) < decoding.max_tokens else _NOTHING for prefix in prefixes]
         cost = replace(_cost(prompt, replies), decode_steps=rounds)
         return Decoded(tuple(one for one in whole if one is not None), cost, _untold(taken, min_probability))
 
-    def _notes(self, prompt: Prompt, replies: Many[PathReply]) -> tuple[str, ...]:
+    def _notes(self, prompt: Prompt, replies: Sequence[PathReply]) -> tuple[str, ...]:
         """What the server did not tell, or may have understood otherwise."""
         steps = [step for reply in replies for step in reply.steps]
         return (*_untold(steps, replies[0].floor if replies else None), *self._retokenised(prompt, replies))
 
-    def _retokenised(self, prompt: Prompt, replies: Many[PathReply]) -> tuple[str, ...]:
+    def _retokenised(self, prompt: Prompt, replies: Sequence[PathReply]) -> tuple[str, ...]:
         """In text mode: whether the server read the branches as the tokens they were meant to be."""
         if not isinstance(prompt, TextPrompt) or not prompt.text:
             return ()
@@ -166,14 +165,14 @@ class ServedModel:
         )
 
     def _room(self, prompt: Prompt, decoding: Decoding) -> int:
-        limit = self.facts.context_tokens
+        limit = self.server.context_tokens
         return decoding.max_tokens if limit is None else min(decoding.max_tokens, limit - len(prompt.token_ids))
 
-    def score(self, prompt: Prompt, texts: Many[str], *, ended: Many[bool] | None = None) -> Scored:
+    def score(self, prompt: Prompt, texts: Sequence[str], *, ended: Sequence[bool] | None = None) -> Scored:
         """Servers compute the likelihood of given texts without their prefix cache, if at all."""
         raise NotSupported(f"{self.name} cannot score given texts")
 
-    def text(self, token_ids: Many[int]) -> str:
+    def text(self, token_ids: Sequence[int]) -> str:
         """Exactly as decoded."""
         return self.words.text(token_ids)
 
@@ -181,7 +180,7 @@ class ServedModel:
         """Control tokens."""
         return self.words.is_special(token_id)
 
-    def token_embeddings(self, token_ids: Many[int]) -> NDArray[np.float32]:
+    def token_embeddings(self, token_ids: Sequence[int]) -> NDArray[np.float32]:
         """A server keeps them to itself."""
         raise NotSupported(f"{self.name} does not tell its embeddings; use --embeddings nli")
 
@@ -201,7 +200,7 @@ def _refusals_of_one_question() -> Iterator[None]:
         raise BadQuestion(str(refusal)) from None
 
 
-def _untold(steps: Many[Step], floor: float | None) -> tuple[str, ...]:
+def _untold(steps: Sequence[Step], floor: float | None) -> tuple[str, ...]:
     """Whether there may be alternatives that are likely enough and that the server did not tell."""
     hidden = 0 if floor is None else sum(step.hides_some(floor) for step in steps)
     if not hidden:
@@ -212,7 +211,7 @@ def _untold(steps: Many[Step], floor: float | None) -> tuple[str, ...]:
     )
 
 
-def _cost(prompt: Prompt, replies: Many[PathReply]) -> Cost:
+def _cost(prompt: Prompt, replies: Sequence[PathReply]) -> Cost:
     """As the server counted, where it did."""
     prompt_tokens = len(prompt.token_ids) or max((reply.usage.prompt or 0 for reply in replies), default=0)
     sent = sum(reply.usage.prompt or len(prompt.token_ids) + len(reply.path.prefix) for reply in replies)
@@ -239,12 +238,12 @@ class _Work:
     watch: Watcher | None = None
     ended: Ended | None = None
 
-    async def all(self, paths: list[Path]) -> list[PathReply]:
+    async def all(self, paths: list[RequestPath]) -> list[PathReply]:
         """Every path's reply, in the order of the paths."""
         order = sorted(paths, key=lambda path: -len(path.prefix))  # the longest shared beginning first
         turns = asyncio.Semaphore(self.model.width or len(paths) or 1)
 
-        async def one(path: Path) -> PathReply:
+        async def one(path: RequestPath) -> PathReply:
             async with turns:
                 reply = await self._one(path)
             if self.ended is not None:
@@ -258,19 +257,19 @@ class _Work:
             raise faults.exceptions[0] from None
         return [tasks[path.index].result() for path in paths]
 
-    async def _one(self, path: Path) -> PathReply:
-        chat = self.model.facts.endpoint == "chat"
+    async def _one(self, path: RequestPath) -> PathReply:
+        chat = self.model.server.endpoint == "chat"
         return await self.model.connection.complete(
             "chat/completions" if chat else "completions",
             self._body(path),
-            lambda: PathReply(path, self.prompt.stop, self.model.facts, self.model.words, self.floor, self.watch),
+            lambda: PathReply(path, self.prompt.stop, self.model.server, self.model.words, self.floor, self.watch),
         )
 
-    def _body(self, path: Path) -> Json:
-        facts, decoding = self.model.facts, self.decoding
+    def _body(self, path: RequestPath) -> Json:
+        server, decoding = self.model.server, self.decoding
         greedy = decoding.strategy == "greedy"
         body: Json = {
-            "model": facts.model,
+            "model": server.model,
             "max_tokens": path.room,
             "temperature": 0.0 if greedy else decoding.temperature,
             "top_p": 1.0 if greedy else max(decoding.top_p, 1e-6),  # 0 keeps the likeliest; servers want more
@@ -278,14 +277,14 @@ class _Work:
         }
         if isinstance(self.prompt, TextPrompt):
             return {**body, **self._text_body(self.prompt, path)}
-        if facts.usable_logprobs:
-            body["logprobs"] = 1 if self.floor is None else facts.usable_logprobs
+        if server.usable_logprobs:
+            body["logprobs"] = 1 if self.floor is None else server.usable_logprobs
         ids = [*self.prompt.token_ids, *path.prefix]
-        return {**body, **_OWN_WORDS.get(facts.kind, {}), "prompt": ids, "stream": True, **self.model.extras()}
+        return {**body, **_OWN_WORDS.get(server.kind, {}), "prompt": ids, "stream": True, **self.model.extras()}
 
-    def _text_body(self, prompt: TextPrompt, path: Path) -> Json:
+    def _text_body(self, prompt: TextPrompt, path: RequestPath) -> Json:
         """Nothing but what every server knows."""
-        most = self.model.facts.usable_logprobs
+        most = self.model.server.usable_logprobs
         body: Json = {}
         if prompt.stop.strings:
             body["stop"] = list(prompt.stop.strings[:_STOP_STRINGS])

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import OrderedDict
-from collections.abc import Sequence as Many
+from collections.abc import Sequence
 
 from ..tokenizing import CONTROL
 
@@ -39,7 +39,7 @@ class LearnedTokens:
             del self._bytes[self._texts.popitem(last=False)[0]]
         return known
 
-    def text(self, token_ids: Many[int]) -> str:
+    def text(self, token_ids: Sequence[int]) -> str:
         """The text of these tokens; control tokens are none."""
         return b"".join(self._bytes.get(i, b"") for i in token_ids).decode("utf-8", "replace")
 
@@ -47,7 +47,7 @@ class LearnedTokens:
         """Whether a token spells nothing."""
         return not self._bytes.get(token_id)
 
-    def is_whole(self, token_ids: Many[int]) -> bool:
+    def is_whole(self, token_ids: Sequence[int]) -> bool:
         """Whether these tokens are a text: no character is cut off at their end."""
         return "\ufffd" not in self.text(token_ids)
 

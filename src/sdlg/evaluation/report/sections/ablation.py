@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from collections.abc import Sequence as Many
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ...results import PAPER_COLUMNS
@@ -11,7 +10,7 @@ from ...statistics import RESAMPLES
 from ..charts import LineChart, line_of
 from ..columns import SDLG, WEIGHTS, Column, is_measured, settings_of
 from ..elements import Block, Paragraph, Section
-from ..tables import Number, Row, Table
+from ..tables import Number, Table, TableRow
 from ..views import RunView, Target, metric_name
 
 _INTRO = (
@@ -38,7 +37,7 @@ class _Variant:
         return weights_name(self.weights)
 
 
-def ablation(views: Many[RunView]) -> Section:
+def ablation(views: Sequence[RunView]) -> Section:
     """A chart and a table for each data set and model with at least two sets of weights."""
     groups = [group for group in _groups(views) if len({variant.weights for variant in group}) > 1]
     blocks: list[Block] = []
@@ -69,7 +68,7 @@ def weights_of(view: RunView, method: str) -> Weights:
     return tuple(round(weight / unit, 4) for weight in found)
 
 
-def _groups(views: Many[RunView]) -> list[list[_Variant]]:
+def _groups(views: Sequence[RunView]) -> list[list[_Variant]]:
     """Runs of the same data and model are compared with each other."""
     groups: dict[tuple[str, str], list[_Variant]] = {}
     for view in views:
@@ -121,7 +120,7 @@ def _table(group: list[_Variant]) -> Table:
     for label, variant in zip(_labels(group), group, strict=True):
         column = Column(SDLG, variant.method, variant.measure)
         auroc = column.auroc(variant.view, variant.view.target, resamples=RESAMPLES)
-        rows.append(Row((label, variant.view.label, variant.method, auroc)))
+        rows.append(TableRow((label, variant.view.label, variant.method, auroc)))
     view = group[0].view
     caption = f"{view.run.data} · {view.run.model}: AUROC of {SDLG} at {view.target} by the scores that count."
     return Table(f"ablation-{view.slug}-table", caption, ("scores", "run", "sampler", "AUROC"), tuple(rows))

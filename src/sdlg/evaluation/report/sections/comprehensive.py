@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from collections.abc import Sequence as Many
+from collections.abc import Iterator, Sequence
 
 from ...results import PAPER_COLUMNS
 from ...statistics import RESAMPLES
 from ..columns import paper_columns
 from ..elements import Section
-from ..tables import Row, Table
+from ..tables import Table, TableRow
 from ..views import RunView, Target, metric_name
 from .main_table import column_notes, mark_highest
 
@@ -17,7 +16,7 @@ THRESHOLDS = (0.3, 0.5, 1.0)
 _INTRO = "The same columns for three correctness metrics and three thresholds. Bold: the highest of its row."
 
 
-def comprehensive(views: Many[RunView]) -> Section:
+def comprehensive(views: Sequence[RunView]) -> Section:
     """One table for each run."""
     return Section("comprehensive", "Comprehensive results", _INTRO, tuple(map(_table, views)))
 
@@ -37,11 +36,11 @@ def _table(view: RunView) -> Table:
     return Table(f"comprehensive-{view.slug}", caption, columns, tuple(_rows(view)), 2, tuple(notes))
 
 
-def _rows(view: RunView) -> Iterator[Row]:
+def _rows(view: RunView) -> Iterator[TableRow]:
     for metric in metrics_of(view):
         for threshold in THRESHOLDS:
             target = Target(metric, threshold)
             wrong = view.wrong(target)
             numbers = [column.auroc(view, target, resamples=RESAMPLES) for column in paper_columns(view)]
             counts = int((wrong == 0).sum()), int((wrong == 1).sum())
-            yield Row((metric_name(metric), f"≥\u00a0{threshold:g}", *counts, *mark_highest(numbers)))
+            yield TableRow((metric_name(metric), f"≥\u00a0{threshold:g}", *counts, *mark_highest(numbers)))

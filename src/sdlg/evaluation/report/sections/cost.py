@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from collections.abc import Sequence as Many
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,7 +24,7 @@ from ..compute import (
     tokens_shared,
 )
 from ..elements import Block, Paragraph, Section
-from ..tables import Number, Row, Table, undefined
+from ..tables import Number, Table, TableRow, undefined
 from ..views import RunView
 from ..wording import percent
 
@@ -74,7 +73,7 @@ class _Counted:
         return float(np.mean([tokens(drawn, n) for drawn in self.drawn]))
 
 
-def cost(views: Many[RunView]) -> Section:
+def cost(views: Sequence[RunView]) -> Section:
     """Charts for each run, and one table."""
     blocks: list[Block] = []
     for view in views:
@@ -159,7 +158,7 @@ def _token_lines(view: RunView, way: _Counted) -> Iterator[Line]:
 # -- numbers ----------------------------------------------------------------------------------------------------
 
 
-def _table(views: Many[RunView]) -> Table:
+def _table(views: Sequence[RunView]) -> Table:
     rows = [row for view in views for row in _rows(view)]
     tokens = ("tokens, from scratch", "tokens, shared prefixes", "tokens, measured")
     flops = ("generation, from scratch", "generation, shared prefixes", "scores or similarities", "clusters")
@@ -168,12 +167,12 @@ def _table(views: Many[RunView]) -> Table:
     return Table("compute", caption, ("run", "method", *tokens, *flops), tuple(rows), 2, notes)
 
 
-def _rows(view: RunView) -> Iterator[Row]:
+def _rows(view: RunView) -> Iterator[TableRow]:
     sizes = parameters_of(view)
     for way in _counted(view):
         tokens = [Number(way.mean_tokens(view.samples, count), digits=0) for _, _, count in _SHARINGS]
         measured = Number(measured_forward_tokens(view, way.column.method), digits=0)
-        yield Row((view.label, way.name, *tokens, measured, *_flops_numbers(way, view.samples, sizes)))
+        yield TableRow((view.label, way.name, *tokens, measured, *_flops_numbers(way, view.samples, sizes)))
 
 
 def _flops_numbers(way: _Counted, n: int, sizes: Parameters | None) -> list[Number]:

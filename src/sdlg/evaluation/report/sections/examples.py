@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterator, Mapping
-from collections.abc import Sequence as Many
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -24,7 +23,7 @@ _AT_RANDOM = 3
 _LONGEST = 400  # characters of an answer that are shown
 
 
-def examples(views: Many[RunView]) -> Section:
+def examples(views: Sequence[RunView]) -> Section:
     """A handful for each run."""
     return Section("examples", "Examples", _INTRO, tuple(map(_of_run, views)))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence as Many
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -22,7 +22,7 @@ from ..columns import (
     paper_columns,
 )
 from ..elements import Block, Paragraph, Section
-from ..tables import Cell, Number, Row, Table, undefined
+from ..tables import Cell, Number, Table, TableRow, undefined
 from ..views import Array, RunView
 from ..wording import interval, percent, shown
 
@@ -33,7 +33,7 @@ _INTRO = (
 )
 
 
-def growth(views: Many[RunView]) -> Section:
+def tree(views: Sequence[RunView]) -> Section:
     """AUROC and clusters against the number of samples."""
     blocks: list[Block] = []
     for view in views:
@@ -42,7 +42,7 @@ def growth(views: Many[RunView]) -> Section:
     return Section("samples", "More samples", _INTRO, tuple(blocks))
 
 
-def efficiency(views: Many[RunView]) -> Section:
+def efficiency(views: Sequence[RunView]) -> Section:
     """The number of sequences at which SDLG first reaches multinomial's AUROC with all of them."""
     rows = [row for view in views for row in _efficiency_rows(view)]
     words = [Paragraph(f"{view.label}: {efficiency_words(view)}", "finding") for view in views]
@@ -140,9 +140,9 @@ def _ratio(first: Array, second: Array) -> Number:
     return Number(value, float(low), float(high), questions=first.size, signed=True, percent=True)
 
 
-def _increases(views: Many[RunView]) -> Table:
+def _increases(views: Sequence[RunView]) -> Table:
     rows = [
-        Row((view.label, n, cluster_increase(view, n), _paper_increase(n)))
+        TableRow((view.label, n, cluster_increase(view, n), _paper_increase(n)))
         for view in views
         for n in sorted({min(2, view.samples), view.samples})
     ]
@@ -173,24 +173,24 @@ def _increase_words(view: RunView, n: int) -> str:
 # -- efficiency -------------------------------------------------------------------------------------------------
 
 
-def first_reaching(steps: Many[float], level: float) -> int | None:
+def first_reaching(steps: Sequence[float], level: float) -> int | None:
     """The first n at which it is at least this high."""
     return next((n for n, value in enumerate(steps, start=1) if value >= level), None)
 
 
-def stays_above(steps: Many[float], level: float) -> int | None:
+def stays_above(steps: Sequence[float], level: float) -> int | None:
     """The n from which on it is never lower; None if it ends lower."""
     lower = [n for n, value in enumerate(steps, start=1) if not value >= level]
     first = lower[-1] + 1 if lower else 1
     return first if first <= len(steps) else None
 
 
-def _efficiency_rows(view: RunView) -> list[Row]:
+def _efficiency_rows(view: RunView) -> list[TableRow]:
     multinomial = named_column(view, MULTINOMIAL)
     level = multinomial.auroc(view, view.target)
     wanted = [column for column in (named_column(view, SDLG), named_column(view, "SE*_DBS"), *our_columns(view))
               if column.is_there and family_of(column.method) != "multinomial"]  # fmt: skip
-    return [Row((view.label, column.label, level, *_reached(view, column, level))) for column in wanted]
+    return [TableRow((view.label, column.label, level, *_reached(view, column, level))) for column in wanted]
 
 
 def _reached(view: RunView, column: Column, level: Number) -> tuple[Cell, Cell]:

@@ -7,16 +7,15 @@ choice is worth.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from collections.abc import Sequence as Many
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from ..columns import SDLG, named_column, paper_name
 from ..elements import Block, Paragraph, Section
-from ..tables import Number, Row, Table
-from ..views import Measured, RunView
+from ..tables import Number, Table, TableRow
+from ..views import MethodMeasure, RunView
 from ..wording import said
 
 _INTRO = (
@@ -30,12 +29,12 @@ _SHOWN = 12  # rows before the fold
 class _Entry:
     """A sampler and a measure on both halves."""
 
-    measured: Measured
+    measured: MethodMeasure
     first: Number
     second: Number
 
 
-def halves(views: Many[RunView]) -> Section:
+def halves(views: Sequence[RunView]) -> Section:
     """The choice in words, and all that could have been chosen."""
     blocks: list[Block] = []
     for view in views:
@@ -67,10 +66,10 @@ def _entries(view: RunView) -> list[_Entry]:
     return sorted(found, key=lambda entry: -entry.first.value if entry.first.is_defined else math.inf)
 
 
-def _row(place: int, entry: _Entry, rank: int | None) -> Row:
+def _row(place: int, entry: _Entry, rank: int | None) -> TableRow:
     shown = place if entry.first.is_defined else Number(math.nan, reason=entry.first.reason)
     other = rank if rank is not None else Number(math.nan, reason=entry.second.reason)
-    return Row((shown, *entry.measured, paper_name(*entry.measured), entry.first, entry.second, other))
+    return TableRow((shown, *entry.measured, paper_name(*entry.measured), entry.first, entry.second, other))
 
 
 def _ranks(values: list[float]) -> list[int | None]:
@@ -108,5 +107,5 @@ def _against(view: RunView, chosen: _Entry, best: _Entry) -> str:
     return f"; paired difference there {' and '.join(told)}" if told else ""
 
 
-def _named(measured: Measured) -> str:
+def _named(measured: MethodMeasure) -> str:
     return f"{paper_name(*measured) or measured[1]} of {measured[0]}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence as Many
+from collections.abc import Sequence
 
 from ..charts import HeatMap
 from ..columns import MULTINOMIAL, SDLG, Column, named_column
@@ -19,7 +19,7 @@ _LEAST = 0.05  # a smaller difference never gets the strongest shade
 Grid = tuple[tuple[float, ...], ...]
 
 
-def heat_maps(views: Many[RunView]) -> Section:
+def heat_maps(views: Sequence[RunView]) -> Section:
     """One map for each run and metric."""
     blocks: list[Block] = []
     for view in views:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from collections.abc import Sequence as Many
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from ...results import PAPER_COLUMNS
@@ -11,7 +10,7 @@ from ...statistics import RESAMPLES
 from ..charts import DotChart
 from ..columns import OUR_COLUMNS, SDLG, Column, named_column, our_columns, paper_columns
 from ..elements import Block, Paragraph, Section
-from ..tables import Number, Row, Table, undefined
+from ..tables import Number, Table, TableRow, undefined
 from ..views import RunView, Target, metric_name
 from ..wording import said
 
@@ -23,7 +22,7 @@ _INTRO = (
 Columns = Callable[[RunView], tuple[Column, ...]]
 
 
-def main_table(views: Many[RunView]) -> Section:
+def main_table(views: Sequence[RunView]) -> Section:
     """Main results."""
     blocks: list[Block] = [_chart(view) for view in views]
     blocks += [_paper_table(views), *_findings(views), _our_table(views)]
@@ -40,7 +39,7 @@ def row_label(view: RunView, target: Target) -> str:
     return view.label if target.stock else f"{view.label}, without stock references"
 
 
-def mark_highest(numbers: Many[Number]) -> list[Number]:
+def mark_highest(numbers: Sequence[Number]) -> list[Number]:
     """The highest of a row is marked, and all that equal it."""
     highest = max((number.value for number in numbers if number.is_defined), default=None)
     return [number.marked("highest") if number.value == highest else number for number in numbers]
@@ -49,30 +48,32 @@ def mark_highest(numbers: Many[Number]) -> list[Number]:
 # -- the tables -------------------------------------------------------------------------------------------------
 
 
-def _paper_table(views: Many[RunView]) -> Table:
+def _paper_table(views: Sequence[RunView]) -> Table:
     targets = " and ".join(sorted({str(view.target) for view in views}))
     caption = f"AUROC of the paper's seven methods; an answer is right at {targets}. Bold: the highest of its row."
     return _table(views, "main", caption, tuple(PAPER_COLUMNS), paper_columns)
 
 
-def _our_table(views: Many[RunView]) -> Table:
+def _our_table(views: Sequence[RunView]) -> Table:
     caption = "AUROC of further measures, and how the paper's SDLG column compares with them."
     made = _table(views, "further-measures", caption, tuple(OUR_COLUMNS), our_columns)
     names = (f"{label}: {measure} of {family} samples" for label, (family, measure) in OUR_COLUMNS.items())
     return replace(made, notes=(f"{'; '.join(names)}.", *made.notes))
 
 
-def _table(views: Many[RunView], name: str, caption: str, labels: tuple[str, ...], columns_of: Columns) -> Table:
+def _table(views: Sequence[RunView], name: str, caption: str, labels: tuple[str, ...], columns_of: Columns) -> Table:
     rows = [row for view in views for target in targets_of(view) for row in _rows(view, target, columns_of(view))]
     notes = [note for view in views for note in column_notes(view, columns_of(view))]
     return Table(name, caption, ("run", *labels), tuple(rows), notes=tuple(notes))
 
 
-def _rows(view: RunView, target: Target, columns: Many[Column]) -> Iterator[Row]:
+def _rows(view: RunView, target: Target, columns: Sequence[Column]) -> Iterator[TableRow]:
     numbers = [column.auroc(view, target, resamples=RESAMPLES) for column in columns]
-    yield Row((row_label(view, target), *mark_highest(numbers)))
+    yield TableRow((row_label(view, target), *mark_highest(numbers)))
     sdlg = named_column(view, SDLG)
-    yield Row((f"{SDLG} minus this", *(_difference(view, sdlg, column, target) for column in columns)), is_minor=True)
+    yield TableRow(
+        (f"{SDLG} minus this", *(_difference(view, sdlg, column, target) for column in columns)), is_minor=True
+    )
 
 
 def _difference(view: RunView, first: Column, second: Column, target: Target) -> Number:
@@ -84,7 +85,7 @@ def _difference(view: RunView, first: Column, second: Column, target: Target) ->
     return view.difference(first.measured, second.measured, target)
 
 
-def column_notes(view: RunView, columns: Many[Column]) -> Iterator[str]:
+def column_notes(view: RunView, columns: Sequence[Column]) -> Iterator[str]:
     """Which setting a column has, and what it leaves out."""
     tuned = [f"{column.label}: {column.method}" for column in columns if column.is_tuned]
     if tuned:
@@ -106,7 +107,7 @@ def _left_out(view: RunView, column: Column) -> str:
 # -- what may be said -------------------------------------------------------------------------------------------
 
 
-def _findings(views: Many[RunView]) -> Iterator[Paragraph]:
+def _findings(views: Sequence[RunView]) -> Iterator[Paragraph]:
     for view in views:
         for target in targets_of(view):
             yield Paragraph(f"{row_label(view, target)}: {_finding(view, target)}", "finding")

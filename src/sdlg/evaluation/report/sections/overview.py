@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from collections.abc import Sequence as Many
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
 from ..elements import Block, Paragraph, Section
-from ..tables import Row, Table
+from ..tables import Table, TableRow
 from ..views import FEW, RunView, Target, metric_name
 
 _INTRO = "The settings of each run, what became of its questions, and how many answers are right."
 
 
-def overview(views: Many[RunView]) -> Section:
+def overview(views: Sequence[RunView]) -> Section:
     """The first section."""
     blocks: list[Block] = [paragraph for view in views for paragraph in _warnings(view)]
     blocks += [_facts(views), _options(views)]
@@ -29,9 +28,9 @@ def overview(views: Many[RunView]) -> Section:
 # -- settings ---------------------------------------------------------------------------------------------------
 
 
-def _facts(views: Many[RunView]) -> Table:
+def _facts(views: Sequence[RunView]) -> Table:
     facts = [_facts_of(view) for view in views]
-    rows = [Row((name, *(found[name] for found in facts))) for name in facts[0]]
+    rows = [TableRow((name, *(found[name] for found in facts))) for name in facts[0]]
     return Table("runs", "The runs.", ("", *(view.label for view in views)), tuple(rows))
 
 
@@ -63,10 +62,10 @@ def _under_way(view: RunView) -> int:
     return len(view.run.generated.keys() - view.run.skipped.keys() - set(view.run.ids))
 
 
-def _options(views: Many[RunView]) -> Table:
+def _options(views: Sequence[RunView]) -> Table:
     options = [view.plan.get("options") or {} for view in views]
     names = sorted({name for found in options for name in found})
-    rows = [Row((name, *(_shown(found.get(name, "")) for found in options))) for name in names]
+    rows = [TableRow((name, *(_shown(found.get(name, "")) for found in options))) for name in names]
     return Table("options", "Every option.", ("", *(view.label for view in views)), tuple(rows), is_folded=True)
 
 
@@ -115,10 +114,10 @@ def _counts(view: RunView, target: Target) -> tuple[int, int]:
     return int(np.sum(verdicts == 0)), int(np.sum(verdicts == 1))
 
 
-def _right_answers(views: Many[RunView]) -> Table:
+def _right_answers(views: Sequence[RunView]) -> Table:
     thresholds = sorted({threshold for view in views for threshold in view.run.thresholds})
     rows = [
-        Row(
+        TableRow(
             (
                 view.label,
                 _metric_label(metric, stock),
@@ -143,22 +142,22 @@ def _judged(view: RunView, metric: str, stock: bool) -> int:
     return int(np.sum(~np.isnan(view.run.correctness(metric, stock=stock))))
 
 
-def _right(view: RunView, metric: str, thresholds: Many[float], stock: bool) -> list[int]:
+def _right(view: RunView, metric: str, thresholds: Sequence[float], stock: bool) -> list[int]:
     return [_counts(view, Target(metric, threshold, stock))[0] for threshold in thresholds]
 
 
-def _skipped(views: Many[RunView]) -> Table:
+def _skipped(views: Sequence[RunView]) -> Table:
     rows = [
-        Row((view.label, reason, count))
+        TableRow((view.label, reason, count))
         for view in views
         for reason, count in sorted(Counter(view.run.skipped.values()).items())
     ]
     return Table("skipped", "Questions that were skipped, and why.", ("run", "reason", "questions"), tuple(rows))
 
 
-def _undefined(views: Many[RunView]) -> Table:
+def _undefined(views: Sequence[RunView]) -> Table:
     rows = [
-        Row((view.label, method, reason, count, ", ".join(measures)))
+        TableRow((view.label, method, reason, count, ", ".join(measures)))
         for view in views
         for method in view.run.methods
         for (reason, count), measures in _reasons(view, method).items()

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
-from collections.abc import Sequence as Many
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
@@ -12,7 +11,7 @@ from ... import statistics
 from ..charts import Line, LineChart
 from ..columns import Column, our_columns, paper_columns
 from ..elements import Block, Section
-from ..tables import Number, Row, Table, undefined
+from ..tables import Number, Table, TableRow, undefined
 from ..views import RunView, number
 from ..wording import shown
 
@@ -27,7 +26,7 @@ _NOTHING = "no question has both a score and a verdict"
 Curve = Callable[[RunView, Column], statistics.Curve]
 
 
-def rejection(views: Many[RunView]) -> Section:
+def rejection(views: Sequence[RunView]) -> Section:
     """Curves for each run, and one table."""
     blocks: list[Block] = []
     for view in views:
@@ -96,9 +95,9 @@ def _at_shares(curve: statistics.Curve) -> tuple[float, ...]:
 # -- numbers ----------------------------------------------------------------------------------------------------
 
 
-def _table(views: Many[RunView]) -> Table:
+def _table(views: Sequence[RunView]) -> Table:
     rows = [
-        Row((view.label, column.label, *_numbers(view, column)))
+        TableRow((view.label, column.label, *_numbers(view, column)))
         for view in views
         for column in (*paper_columns(view), *our_columns(view))
         if column.is_there or column.label in {paper.label for paper in paper_columns(view)}

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from collections.abc import Sequence as Many
+from collections.abc import Iterator, Sequence
 
 from ...results import PAPER_COLUMNS
 from ...statistics import RESAMPLES
@@ -22,7 +21,7 @@ from ..columns import (
     tuning_score,
 )
 from ..elements import Block, Paragraph, Section
-from ..tables import Number, Row, Table
+from ..tables import Number, Table, TableRow
 from ..views import RunView
 from .growth import auroc_numbers
 
@@ -34,7 +33,7 @@ _INTRO = (
 _COLOURS = ("vermillion", "orange", "purple", "green", "grey")
 
 
-def search(views: Many[RunView]) -> Section:
+def search(views: Sequence[RunView]) -> Section:
     """All settings of all samplers that have several."""
     rows = [row for view in views for row in _rows(view)]
     if not rows:
@@ -44,7 +43,7 @@ def search(views: Many[RunView]) -> Section:
     return Section("search", "Search over temperatures and penalties", _INTRO, blocks)
 
 
-def _table(rows: list[Row]) -> Table:
+def _table(rows: list[TableRow]) -> Table:
     columns = ("run", "column", "setting", "AUROC", "mean over thresholds", "chosen by", "on the other half", "choice")
     caption = (
         "Every setting. AUROC: all questions. Chosen by: mean over thresholds on the first half. On the other half: "
@@ -53,7 +52,7 @@ def _table(rows: list[Row]) -> Table:
     return Table("search", caption, columns, tuple(rows), headings_per_row=3)
 
 
-def _rows(view: RunView) -> Iterator[Row]:
+def _rows(view: RunView) -> Iterator[TableRow]:
     for label, (family, measure) in PAPER_COLUMNS.items():
         if len(methods_of(view, family)) < 2:
             continue
@@ -63,14 +62,16 @@ def _rows(view: RunView) -> Iterator[Row]:
                 yield _row(view, Column(label, method, measure), method == chosen.method)
 
 
-def _row(view: RunView, column: Column, is_tuned: bool) -> Row:
+def _row(view: RunView, column: Column, is_tuned: bool) -> TableRow:
     measured = column.measured
     whole = column.auroc(view, view.target, resamples=RESAMPLES)
     mean = Number(mean_over_thresholds(view, *measured), reason="undefined at every threshold")
     half = Number(tuning_score(view, *measured), reason="undefined at every threshold")
     other = view.auroc(*measured, view.target, half="second", resamples=RESAMPLES)
     mark = "tuned" if is_tuned else ""
-    return Row((view.label, column.label, setting_name(column.method), whole.marked(mark), mean, half, other, mark))
+    return TableRow(
+        (view.label, column.label, setting_name(column.method), whole.marked(mark), mean, half, other, mark)
+    )
 
 
 def setting_name(method: str) -> str:

@@ -1,0 +1,97 @@
+"""Several questions at once: threads that wait for a model server while others do arithmetic.
+
+In: a function and things to do. Out: (thing, its finished future), in their order or as they finish. With one in
+flight everything happens in the calling thread. Local models are `one_at_a_time`: threads take turns with them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Generator, Iterable
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
+from contextvars import copy_context
+from functools import partial, wraps
+from threading import RLock
+from typing import Concatenate, ParamSpec, Protocol, TypeVar
+
+from ..errors import BadOption
+from .limits import Limit, limited
+
+A = TypeVar("A")
+B = TypeVar("B")
+P = ParamSpec("P")
+
+_AHEAD = 4  # times in flight: how far others may go on while the first of them takes long
+
+
+def run_in_flight(
+    work: Callable[[A], B], items: Iterable[A], count: int, *, ordered: bool = True
+) -> Generator[tuple[A, Future[B]], None, None]:
+    """Work on so many at once. Whoever stops asking for more cancels what is under way."""
+    if count < 1:
+        raise BadOption(f"in_flight must be at least 1, not {count}")
+    if count == 1:
+        yield from ((item, _done(work, item)) for item in items)
+        return
+    limit, waiting = Limit(), dict[Future[B], A]()
+    with ThreadPoolExecutor(count, thread_name_prefix="sdlg") as pool:
+        try:
+            for item in items:
+                waiting[pool.submit(copy_context().run, _limited, limit, partial(work, item))] = item
+                while len(waiting) >= (_AHEAD * count if ordered else count):
+                    yield _next(waiting, ordered)
+            while waiting:
+                yield _next(waiting, ordered)
+        finally:
+            limit.cancel()
+            for future in waiting:
+                future.cancel()
+
+
+def _limited(limit: Limit, work: Callable[[], B]) -> B:
+    with limited(limit):
+        return work()
+
+
+def _next(waiting: dict[Future[B], A], ordered: bool) -> tuple[A, Future[B]]:
+    done, _ = wait([next(iter(waiting))] if ordered else waiting, return_when=FIRST_COMPLETED)
+    first = done.pop()
+    return waiting.pop(first), first
+
+
+def _done(work: Callable[[A], B], item: A) -> Future[B]:
+    future: Future[B] = Future()
+    try:
+        future.set_result(work(item))
+    except Exception as error:
+        future.set_exception(error)
+    return future
+
+
+async def in_thread(work: Callable[[], B], pool: Executor | None = None) -> B:
+    """Work that waits, for `await`. Cancelling it stops the work at its next step."""
+    limit, context = Limit(), copy_context()
+    running = asyncio.get_running_loop().run_in_executor(pool, lambda: context.run(_limited, limit, work))
+    try:
+        return await running
+    except asyncio.CancelledError:
+        limit.cancel()
+        raise
+
+
+class _TakesTurns(Protocol):
+    _turn: RLock
+
+
+S = TypeVar("S", bound=_TakesTurns)
+
+
+def one_at_a_time(method: Callable[Concatenate[S, P], B]) -> Callable[Concatenate[S, P], B]:
+    """A method that only one thread runs at once, under the object's lock `_turn`."""
+
+    @wraps(method)
+    def with_turn(self: S, /, *args: P.args, **kwargs: P.kwargs) -> B:
+        with self._turn:
+            return method(self, *args, **kwargs)
+
+    return with_turn

@@ -1,0 +1,121 @@
+"""When to give up: a deadline that has passed, or an answer that nobody wants any more.
+
+    with limited(Limit(seconds=30)):
+        ...  # raises TimedOut after 30 s, Cancelled after limit.cancel()
+
+The limit holds for all that is called inside, like a cancel scope. What works step by step calls `check_limit`; what
+waits for others uses `wait_for`. A limit inside another one ends with it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from concurrent.futures import CancelledError, Future
+from contextlib import contextmanager
+from contextvars import ContextVar
+from threading import Lock
+from typing import Any, TypeVar
+
+from ..errors import BadOption, Cancelled, TimedOut
+
+T = TypeVar("T")
+
+
+class Limit:
+    """A deadline, and a way to say that it is over. Any thread may cancel it."""
+
+    def __init__(self, seconds: float | None = None) -> None:
+        if seconds is not None and not seconds > 0:
+            raise BadOption(f"timeout must be more than 0 seconds, not {seconds}")
+        self._seconds = seconds
+        self._end = None if seconds is None else time.monotonic() + seconds
+        self._outer = _current.get()
+        self._cancelled = False
+        self._inner: set[Limit] = set()
+        self._waiting: set[Future[Any]] = set()
+        self._lock = Lock()
+
+    def cancel(self) -> None:
+        """Stop whatever is done under this limit, at its next step."""
+        with self._lock:
+            self._cancelled = True
+            waiting, inner = list(self._waiting), list(self._inner)
+        for future in waiting:
+            future.cancel()
+        for limit in inner:
+            limit.cancel()
+
+    def check(self) -> None:
+        """Raise if it is over."""
+        if self._cancelled:
+            raise Cancelled("the question was cancelled")
+        if self._end is not None and time.monotonic() >= self._end:
+            raise TimedOut(f"no answer within {self._seconds:g} s; allow more time, or ask for less")
+        if self._outer is not None:
+            self._outer.check()
+
+    def remaining(self) -> float | None:
+        """Seconds left; None: as long as it takes."""
+        own = None if self._end is None else max(self._end - time.monotonic(), 0.0)
+        outer = self._outer.remaining() if self._outer else None
+        known = [seconds for seconds in (own, outer) if seconds is not None]
+        return min(known, default=None)
+
+    def wait(self, future: Future[T]) -> T:
+        """Its result; it is cancelled when the limit is over first."""
+        with self._lock:
+            self._waiting.add(future)
+        try:
+            self.check()
+            return future.result(self.remaining())
+        except CancelledError:
+            self.check()
+            raise Cancelled("what was waited for was taken back") from None
+        except TimeoutError:
+            future.cancel()
+            self.check()
+            raise
+        except BaseException:  # Ctrl-C while waiting
+            future.cancel()
+            raise
+        finally:
+            with self._lock:
+                self._waiting.discard(future)
+
+    def _enter(self) -> None:
+        if self._outer is not None:
+            with self._outer._lock:
+                self._outer._inner.add(self)
+
+    def _leave(self) -> None:
+        if self._outer is not None:
+            with self._outer._lock:
+                self._outer._inner.discard(self)
+
+
+_current: ContextVar[Limit | None] = ContextVar("limit", default=None)
+
+
+@contextmanager
+def limited(limit: Limit) -> Iterator[Limit]:
+    """The limit holds for all that is called inside."""
+    token = _current.set(limit)
+    limit._enter()
+    try:
+        yield limit
+    finally:
+        limit._leave()
+        _current.reset(token)
+
+
+def check_limit() -> None:
+    """Raise if the limit that holds here is over."""
+    limit = _current.get()
+    if limit is not None:
+        limit.check()
+
+
+def wait_for(future: Future[T]) -> T:
+    """A future's result, unless the limit that holds here is over first."""
+    return (_current.get() or Limit()).wait(future)

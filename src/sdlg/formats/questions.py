@@ -1,0 +1,129 @@
+"""Many questions from a file or a pipe: one JSON result per line, resumable.
+
+In: lines of text, or JSONL with `question` and optionally `context`. Out: per question a `sdlg.result/2` line or a
+`sdlg.error/1` line that says what was wrong. Nothing is lost: results are written as they are made, and a run that is
+started again with the same output file goes on where it stopped.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ..errors import BadOption, BadQuestion, UsageError
+from ..models import same_model
+from ..records import Question, is_unicode
+from .results import FORMAT
+
+ERROR_FORMAT = "sdlg.error/1"
+_BEGINNING = b'{"format": "sdlg.'  # of every line we write
+_OTHER_FILE = "name another output file"
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """One line of the input: a question, or what is wrong with it."""
+
+    line: int
+    question: Question | None
+    error: str = ""
+
+
+def read_questions(lines: Iterable[str], context: str | None) -> Iterator[Asked]:
+    """Empty lines are passed over."""
+    for number, line in enumerate(lines, start=1):
+        if line.strip():
+            try:
+                yield Asked(number, parse_question(line.strip(), context))
+            except BadQuestion as error:
+                yield Asked(number, None, str(error))
+
+
+def parse_question(line: str, context: str | None) -> Question:
+    """A line that begins with a brace is JSON; any other is the question itself."""
+    if not line.startswith("{"):
+        return Question(line, context)
+    try:
+        row = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise BadQuestion(f"not valid JSON: {error}") from error
+    text, own_context = row.get("question"), row.get("context", context)
+    if not isinstance(text, str) or not text.strip():
+        raise BadQuestion('the line has no "question", or an empty one')
+    if own_context is not None and not isinstance(own_context, str):
+        raise BadQuestion('"context" must be a text')
+    if not (is_unicode(text) and is_unicode(own_context or "")):
+        raise BadQuestion("the line holds half a surrogate pair, which is no character")
+    return Question(text, own_context)
+
+
+def error_line(asked: Asked, error: str) -> str:
+    """The JSON line for a question that could not be answered."""
+    text = asked.question.text if asked.question else None
+    return json.dumps(
+        {"format": ERROR_FORMAT, "line": asked.line, "question": text, "error": error}, ensure_ascii=False
+    )
+
+
+def finished_lines(output: Path, asked: Sequence[Asked], run: Mapping[str, object]) -> int:
+    """How many of the questions an output file has dealt with. A torn last line is cut off.
+
+    `run` is what the results must have been made with, by name. Any other file is refused, and left as it is.
+    """
+    if not output.is_file():  # not there yet, or a device
+        return 0
+    try:
+        raw = output.read_bytes()
+    except OSError as error:
+        raise BadOption(f"cannot read {output}: {error}") from error
+    *lines, torn = raw.split(b"\n")
+    if len(lines) > len(asked):
+        raise UsageError(f"{output} holds {len(lines)} results for {len(asked)} questions; {_OTHER_FILE}")
+    for number, (line, one) in enumerate(zip(lines, asked, strict=False), start=1):
+        _check_row(f"{output}, line {number}", _row(output, number, line), one, run)
+    if torn:
+        if not (torn.startswith(_BEGINNING) or _BEGINNING.startswith(torn)):
+            raise UsageError(f"{output}, line {len(lines) + 1} is not a result; {_OTHER_FILE}")
+        os.truncate(output, len(raw) - len(torn))
+    return len(lines)
+
+
+def _row(output: Path, number: int, line: bytes) -> dict[str, Any]:
+    try:
+        row = json.loads(line)
+    except (ValueError, RecursionError):
+        row = None
+    made = row.get("format") if isinstance(row, dict) else None
+    if isinstance(made, str) and made.startswith("sdlg.result/") and made != FORMAT:
+        raise UsageError(f"{output}, line {number} is {made}, but this version writes {FORMAT}; {_OTHER_FILE}")
+    if not isinstance(row, dict) or made not in (FORMAT, ERROR_FORMAT):
+        raise UsageError(f"{output}, line {number} is not a result; {_OTHER_FILE}")
+    return row
+
+
+def _check_row(where: str, row: dict[str, Any], asked: Asked, run: Mapping[str, object]) -> None:
+    question = asked.question.text if asked.question else None
+    if row.get("question") != question:
+        raise UsageError(f"{where} answers {row.get('question')!r}, not {question!r}; {_OTHER_FILE}")
+    if row["format"] == ERROR_FORMAT:
+        return
+    if asked.question and row.get("context") != asked.question.context:
+        raise UsageError(f"{where} was made with another context; {_OTHER_FILE}")
+    found = {**row, **flat_options(row.get("options", {}))}
+    for name, value in run.items():
+        made = found.get(name)
+        if made != value and not (name == "model" and same_model(str(made), str(value))):
+            flag = f"--{name.replace('_', '-')}"
+            raise UsageError(f"{where} was made with {flag} {made}, not {value}; use the same, or {_OTHER_FILE}")
+
+
+def flat_options(options: Mapping[str, Any]) -> dict[str, object]:
+    """Options by name, taken out of their groups."""
+    flat: dict[str, object] = {}
+    for name, value in options.items():
+        flat.update(value if isinstance(value, dict) else {name: value})
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in flat.items()}

@@ -1,0 +1,157 @@
+"""The result of one question: what Python users hold, and its JSON form `sdlg.result/2` (docs/result-format.md).
+
+Everything that an independent program needs to recompute every estimate is in the JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from ..options import Options
+from ..records import COUNTED, AnswerRisk, Cluster, Cost, Estimate, Generation, Question, Sample, Substitution, Word
+
+FORMAT = "sdlg.result/2"
+CANDIDATES_SHOWN = 8  # of each position, in the JSON form
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Result:
+    """The answer, its samples, their clusters, and the estimates made from them."""
+
+    question: Question
+    model: str
+    nli: str
+    method: str
+    preset: str
+    options: Options
+    words: tuple[Word, ...]
+    samples: tuple[Sample, ...]
+    clusters: tuple[Cluster, ...]
+    estimates: Mapping[str, Estimate]
+    coverage: float | None  # None: the model tells no likelihoods
+    cost: Cost
+    notes: tuple[str, ...] = ()
+    evidence: Mapping[str, Any] = field(default_factory=dict)  # what the measures that were asked for were made from
+    risk: AnswerRisk | None = None  # None: no calibration was given
+    approximate: bool = False  # the model's tokens are only known by their spelling
+    candidates: tuple[Substitution, ...] = ()  # every change that was ranked, best first; most were not tried
+
+    @property
+    def answer(self) -> Generation:
+        """The initial answer."""
+        return self.samples[0].generation
+
+    @property
+    def tokens(self) -> tuple[str, ...]:
+        """The initial answer's text, token by token."""
+        return self.samples[0].tokens
+
+    @property
+    def semantic_entropy(self) -> float:
+        """The headline estimate, in nats."""
+        return self.estimates["semantic_entropy"].value
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON form as plain dicts and lists."""
+        return {
+            "format": FORMAT,
+            "question": self.question.text,
+            "context": self.question.context,
+            "system": self.question.system,
+            "shots": [list(shot) for shot in self.question.shots],
+            "model": self.model,
+            "nli": self.nli,
+            "method": self.method,
+            "preset": self.preset,
+            "seed": self.options.seed,
+            "options": asdict(self.options),
+            "answer": self._answer_dict(),
+            "candidates": [asdict(candidate) for candidate in _best_of_each_position(self.candidates)],
+            "samples": [_sample_dict(sample) for sample in self.samples],
+            "clusters": [{"id": c.id, "probability": c.probability, "members": list(c.members)} for c in self.clusters],
+            "estimates": {name: _estimate_dict(estimate) for name, estimate in self.estimates.items()},
+            "risk": None if self.risk is None else asdict(self.risk),
+            "coverage": self.coverage,
+            "approximate": self.approximate,
+            "evidence": dict(self.evidence),
+            "cost": {**{name: getattr(self.cost, name) for name in COUNTED}, "seconds": dict(self.cost.seconds)},
+            "notes": list(self.notes),
+        }
+
+    def _answer_dict(self) -> dict[str, Any]:
+        words = [{"text": w.text, "start": w.start, "end": w.end, "attribution": w.attribution} for w in self.words]
+        truncated_mass = list(self.answer.truncated_mass)
+        return {**generation_dict(self.answer), "tokens": list(self.tokens), "words": words, "unseen": truncated_mass}
+
+    def to_json(self, indent: int | None = None) -> str:
+        """One line by default. Characters stay themselves."""
+        return json.dumps(self.to_dict(), ensure_ascii=False, indent=indent)
+
+    def __repr__(self) -> str:
+        headline = f"  semantic entropy {self.semantic_entropy:.3f} nats, {len(self.clusters)} meanings"
+        meanings = (
+            f"  {cluster.probability:6.1%}  {self.samples[cluster.members[0]].text!r} ×{len(cluster.members)}"
+            for cluster in self.clusters
+        )
+        risk = [f"  {self.risk.sentence}"] if self.risk else []
+        return "\n".join([repr(self.answer.text), headline, *risk, *meanings])
+
+    def _repr_html_(self) -> str:
+        from ..views.notebook import notebook_view
+
+        return notebook_view(self)
+
+
+def finite(value: Any) -> Any:
+    """A JSON value with null for NaN and infinities, which JSON does not know."""
+    if isinstance(value, dict):
+        return {key: finite(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [finite(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def generation_dict(generation: Generation) -> dict[str, Any]:
+    """A sequence in the JSON form."""
+    return {
+        "text": generation.text,
+        "token_ids": list(generation.token_ids),
+        "logprobs": list(generation.logprobs),
+        "stop_reason": generation.stop_reason,
+        "stop_logprob": generation.stop_logprob,
+        "entropies": list(generation.entropies),
+    }
+
+
+def _sample_dict(sample: Sample) -> dict[str, Any]:
+    return {
+        **generation_dict(sample.generation),
+        "tokens": list(sample.tokens),
+        "cluster": sample.cluster,
+        "weight": sample.weight,
+        "substitution": None if sample.substitution is None else asdict(sample.substitution),
+    }
+
+
+def _best_of_each_position(candidates: tuple[Substitution, ...]) -> list[Substitution]:
+    """Those that a reader may want to see: the best few of each position, in the order of their ranks."""
+    shown: dict[int, int] = {}
+    found = []
+    for candidate in candidates:
+        shown[candidate.position] = shown.get(candidate.position, 0) + 1
+        if shown[candidate.position] <= CANDIDATES_SHOWN:
+            found.append(candidate)
+    return found
+
+
+def _estimate_dict(estimate: Estimate) -> dict[str, Any]:
+    return {
+        "value": estimate.value,
+        "unit": estimate.unit,
+        "higher_is_less_certain": estimate.higher_is_less_certain,
+        "options": dict(estimate.options),
+    }

@@ -1,0 +1,249 @@
+"""What measures need and the samples lack, computed by models: this is where measuring costs something.
+
+In: samples, the question, the models one may ask. Out: the samples with more fields known, and for each field that is
+still unknown the reason. Each field is gathered only if a chosen measure needs it.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from ..clustering import cluster_answers
+from ..errors import SdlgError
+from ..models.base import LanguageModel
+from ..nli.base import NliModel
+from ..options import Clustering, Decoding
+from ..records import Cost, Generation, Question
+from ..scoring.alignment import token_texts
+from ..similarity.base import SimilarityModel
+from .base import Array, MeasureInputs
+
+LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+
+
+@dataclass(frozen=True, slots=True)
+class InputModels:
+    """The models that may be asked, and how. None: may not."""
+
+    model: LanguageModel | None = None
+    nli: NliModel | None = None
+    similarity: SimilarityModel | None = None
+    others: tuple[LanguageModel, ...] = ()
+    prompt: str = "auto"
+    clustering: Clustering = field(default_factory=Clustering)
+
+
+class InputUnavailable(Exception):
+    """Why a field stays unknown."""
+
+
+@dataclass(frozen=True, slots=True)
+class ComputedInputs:
+    """Samples with all that could be had, and why the rest could not."""
+
+    samples: MeasureInputs
+    reasons: Mapping[str, str]
+    cost: Cost
+
+
+def compute_inputs(
+    samples: MeasureInputs, question: Question, needs: frozenset[str], sources: InputModels
+) -> ComputedInputs:
+    """Fill the needed fields, in an order in which later ones may use earlier ones."""
+    reasons: dict[str, str] = {}
+    spent: list[Cost] = []
+    pairs, started = sources.nli.pairs_run if sources.nli else 0, time.perf_counter()
+    for name, work in _WORK.items():
+        if name in needs and getattr(samples, name) is None:
+            try:
+                samples = work(_Task(samples, question, sources, spent))
+            except (
+                InputUnavailable,
+                SdlgError,
+            ) as reason:  # what one measure cannot have is no reason to lose the rest
+                reasons[name] = str(reason)
+    judged = (sources.nli.pairs_run if sources.nli else 0) - pairs
+    own = Cost(nli_pairs=judged, seconds={"measures": time.perf_counter() - started})
+    return ComputedInputs(samples, reasons, sum((cost.without_prompt() for cost in spent), own))
+
+
+@dataclass(frozen=True, slots=True)
+class _Task:
+    samples: MeasureInputs
+    question: Question
+    sources: InputModels
+    spent: list[Cost]
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        if self.samples.texts is None:
+            raise InputUnavailable("the answers' texts are not known")
+        return self.samples.texts
+
+    @property
+    def model(self) -> LanguageModel:
+        if self.sources.model is None:
+            raise InputUnavailable("no language model was named (--model)")
+        return self.sources.model
+
+    def score(self, model: LanguageModel) -> tuple[Generation, ...]:
+        """The answers under a model, ended where they ended here."""
+        if not model.capabilities.scores_texts:
+            raise InputUnavailable(f"{model.name} cannot tell the likelihood of given answers")
+        steps, tokens = self.samples.logprobs, self.samples.tokens
+        ended = None
+        if steps is not None and tokens is not None:
+            ended = [len(own) > len(words) for own, words in zip(steps, tokens, strict=True)]
+        found = model.score(model.prompt(self.question, self.sources.prompt), self.texts, ended=ended)
+        self.spent.append(found.cost)
+        return found.generations
+
+    @property
+    def nli(self) -> NliModel:
+        if self.sources.nli is None:
+            raise InputUnavailable("no NLI model was named (--nli)")
+        return self.sources.nli
+
+    @property
+    def similarity(self) -> SimilarityModel:
+        if self.sources.similarity is None:
+            raise InputUnavailable("no similarity model was named (--similarity-model)")
+        return self.sources.similarity
+
+
+def _score(task: _Task) -> MeasureInputs:
+    """Likelihoods by the language model, and the tokens they belong to."""
+    generations = task.score(task.model)
+    tokens = tuple(tuple(token_texts(generation.token_ids, task.model.text)) for generation in generations)
+    return replace(task.samples, logprobs=tuple(s.decision_logprobs for s in generations), tokens=tokens)
+
+
+def _clusters(task: _Task) -> MeasureInputs:
+    found = cluster_answers(
+        task.texts, lambda pairs: task.nli.judge(task.question.text, pairs), task.sources.clustering
+    )
+    return replace(task.samples, clusters=found)
+
+
+def _verdicts(task: _Task) -> MeasureInputs:
+    """All ordered pairs, equal texts at no cost."""
+    size = len(task.texts)
+    pairs = [(one, other) for one in task.texts for other in task.texts]
+    verdicts = task.nli.judge(task.question.text, pairs)
+    entailment = np.array([verdict.entailment for verdict in verdicts]).reshape(size, size)
+    contradiction = np.array([verdict.contradiction for verdict in verdicts]).reshape(size, size)
+    return replace(task.samples, entailment=entailment, contradiction=contradiction)
+
+
+def _similarity(task: _Task) -> MeasureInputs:
+    """Of question and answer with question and other answer; the mean of both orders."""
+    whole = [f"{task.question.text} {text}" for text in task.texts]
+    values = task.similarity.similarity([(one, other) for one in whole for other in whole])
+    matrix: Array = values.reshape(len(whole), len(whole))
+    return replace(task.samples, similarity=(matrix + matrix.T) / 2)
+
+
+def _embeddings(task: _Task) -> MeasureInputs:
+    if not task.similarity.has_embeddings:
+        raise InputUnavailable(f"{task.similarity.name} has no embeddings")
+    return replace(task.samples, embeddings=task.similarity.embed(list(task.texts)))
+
+
+def _relevance(task: _Task) -> MeasureInputs:
+    """R_t = 1 − sim(q + y, q + y without token t), all answers' tokens in one batch; an ending's relevance is 0."""
+    steps, answers = task.samples.logprobs, task.samples.tokens
+    if steps is None:
+        raise InputUnavailable("the answers' log-probabilities are not known")
+    if answers is None:
+        raise InputUnavailable("the answers' tokens are not known (give `tokens` beside `logprobs`)")
+    question = task.question.text
+    pairs = [
+        (f"{question} {''.join(tokens)}", f"{question} {''.join((*tokens[:t], *tokens[t + 1 :]))}")
+        for tokens in answers
+        for t in range(len(tokens))
+    ]
+    left = iter((1.0 - task.similarity.similarity(pairs)).tolist())
+    rows = [[next(left) for _ in tokens] for tokens in answers]
+    padded = tuple((*row, *[0.0] * (len(own) - len(row))) for row, own in zip(rows, steps, strict=True))
+    return replace(task.samples, relevance=padded)
+
+
+def _p_true(task: _Task) -> MeasureInputs:
+    """Kadavath et al.: the model is shown the answer and asked whether it is true."""
+    text = (
+        f"Question: {task.question.text}\nPossible answer: {task.texts[0]}\n"
+        "Is the possible answer:\n(A) True\n(B) False\nReply with A or B only."
+    )
+    return replace(task.samples, p_true=_letter_shares(task, text, 2)[0])
+
+
+def _assessment(task: _Task) -> MeasureInputs:
+    """Each cluster's first answer is an option; the model's probability for each letter is read off."""
+    clusters = task.samples.clusters
+    if clusters is None:
+        raise InputUnavailable("the answers' clusters are not known")
+    numbers = sorted(set(clusters))
+    if len(numbers) > len(LETTERS):
+        raise InputUnavailable(f"{len(numbers)} clusters are more than there are letters")
+    first = [task.texts[clusters.index(number)] for number in numbers]
+    options = "\n".join(f"({letter}) {text}" for letter, text in zip(LETTERS, first, strict=False))
+    text = (
+        f"Question: {task.question.text}\nPossible answers:\n{options}\n"
+        "Which answer is right? Reply with its letter only."
+    )
+    return replace(task.samples, assessment=tuple(_letter_shares(task, text, len(numbers))))
+
+
+def _letter_shares(task: _Task, text: str, count: int) -> list[float]:
+    """The model's probabilities for the first letters as its next word, normalised over them."""
+    asked = Question(text, context=task.question.context)
+    prompt = task.model.prompt(asked, task.sources.prompt)
+    decoded = task.model.decode(prompt, [()], Decoding(max_tokens=1), alternatives_above=1e-9)
+    task.spent.append(decoded.cost)
+    step = decoded.continuations[0]
+    masses = dict.fromkeys(LETTERS[:count], 0.0)
+    for option in step.alternatives[0]:
+        letter = task.model.text([option.token_id]).strip(" (")
+        if letter in masses:
+            masses[letter] += math.exp(option.logprob)
+    total = sum(masses.values())
+    if total <= 0:
+        raise InputUnavailable(f"{task.model.name} gives none of the letters any probability")
+    return [mass / total for mass in masses.values()]
+
+
+def _other_logprobs(task: _Task) -> MeasureInputs:
+    if not task.sources.others:
+        raise InputUnavailable("no other models were named (--other-models)")
+    found = tuple(tuple(s.logprob for s in task.score(other)) for other in task.sources.others)
+    return replace(task.samples, other_logprobs=found)
+
+
+def _never(what: str) -> Callable[[_Task], MeasureInputs]:
+    def refuse(_: _Task) -> MeasureInputs:
+        raise InputUnavailable(what)
+
+    return refuse
+
+
+# In this order: later fields may need earlier ones.
+_WORK: Mapping[str, Callable[[_Task], MeasureInputs]] = {
+    "texts": _never("the answers' texts are not known"),
+    "logprobs": _score,
+    "clusters": _clusters,
+    "branchings": _never("the answers' substitutions are not known"),
+    "token_entropies": _never("the model's distributions are only known of answers that were sampled here"),
+    "similarity": _similarity,
+    "embeddings": _embeddings,
+    "entailment": _verdicts,
+    "contradiction": _verdicts,
+    "relevance": _relevance,
+    "p_true": _p_true,
+    "assessment": _assessment,
+    "other_logprobs": _other_logprobs,
+}

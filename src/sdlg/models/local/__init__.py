@@ -1,0 +1,1 @@
+"""Language models that run in this process, on transformers: one tree of keys and values under all branches."""

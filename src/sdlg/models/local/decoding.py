@@ -1,0 +1,134 @@
+"""Decoding: from the logits at the end of each prefix to finished continuations.
+
+In: paths at their starting nodes and something on which they grow. Out: continuations. This file has greedy and
+multinomial decoding and the scoring of given tokens, beam_search.py the beams; all see only `KVTree`, so they run on
+every layout.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ...concurrency.limits import check_limit
+from ...options import Decoding
+from ...records import Alternative, StopRule
+from ..base import Continuation, Ended, Seed, Watcher, finished, path_generator
+from ..stopping import Stop, find_stop
+from .choosing import alternatives_above, choose_greedy, choose_multinomial
+from .kv_tree import KVTree
+
+TextOf = Callable[[Sequence[int]], str]
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """Where a continuation begins: its prefix, the node of its last token and the logits after it, (V,)."""
+
+    prefix: tuple[int, ...]
+    node: int
+    logits: Tensor
+
+
+@dataclass(slots=True)
+class DecodingPath:
+    """A continuation in the making."""
+
+    index: int
+    prefix: tuple[int, ...]
+    node: int
+    generator: np.random.Generator
+    ids: list[int] = field(default_factory=list)
+    logprobs: list[float] = field(default_factory=list)
+    alternatives: list[tuple[Alternative, ...]] = field(default_factory=list)
+    entropies: list[float] = field(default_factory=list)
+    stop: Stop | None = None
+
+    def finish(self) -> Continuation:
+        """What has been decoded, cut at its stop."""
+        return finished(
+            self.prefix, tuple(self.ids), tuple(self.logprobs), self.stop,
+            tuple(self.alternatives), tuple(self.entropies),
+        )  # fmt: skip
+
+
+def step_entropies(logprobs: Tensor) -> list[float]:
+    """The entropy of each row, (rows, V), in nats."""
+    return [float(value) for value in -(logprobs.exp() * logprobs.clamp(min=-1e9)).sum(dim=-1)]
+
+
+def decode_paths(
+    tree: KVTree,
+    starts: Sequence[Start],
+    decoding: Decoding,
+    rule: StopRule,
+    text_of: TextOf,
+    *,
+    seed: Seed,
+    first_path: int = 0,
+    min_probability: float | None,
+    watch: Watcher | None,
+    ended: Ended | None = None,
+) -> list[Continuation]:
+    """Greedy or multinomial: one token per live path and step; a finished path is no longer fed."""
+    paths = [
+        DecodingPath(i, start.prefix, start.node, path_generator(seed, first_path + i))
+        for i, start in enumerate(starts)
+    ]
+    live, logits = paths, torch.stack([start.logits for start in starts])
+    while True:
+        check_limit()
+        logprobs = torch.log_softmax(logits, dim=-1)  # (live, V)
+        if decoding.strategy == "greedy":
+            tokens = choose_greedy(logprobs)
+        else:
+            tokens = choose_multinomial(logprobs, decoding, [path.generator for path in live]).to(logits.device)
+        chosen = logprobs.gather(1, tokens[:, None])[:, 0].tolist()
+        entropies = step_entropies(logprobs)
+        going = []
+        for row, (path, token, logprob) in enumerate(zip(live, tokens.tolist(), chosen, strict=True)):
+            path.ids.append(token)
+            path.logprobs.append(logprob)
+            path.entropies.append(entropies[row])
+            if min_probability is not None:
+                path.alternatives.append(alternatives_above(logprobs[row], min_probability))
+            path.stop = find_stop(rule, (*path.prefix, *path.ids), text_of)
+            if watch and path.stop is None:
+                watch(first_path + path.index, token)
+            if path.stop is None and len(path.prefix) + len(path.ids) < decoding.max_tokens:
+                going.append(path)
+            elif ended:
+                ended(first_path + path.index, path.finish())
+        if not going:
+            return [path.finish() for path in paths]
+        live = going
+        nodes, logits = tree.grow([path.node for path in live], [path.ids[-1] for path in live])
+        for path, node in zip(live, nodes, strict=True):
+            path.node = node
+
+
+def score_paths(
+    tree: KVTree, starts: Sequence[Start], targets: Sequence[Sequence[int]], endings: Sequence[Sequence[int]]
+) -> list[list[float]]:
+    """The log-probabilities of given tokens after each start, and of the likeliest of its endings, if it has any."""
+    found: list[list[float]] = [[] for _ in starts]
+    nodes = [start.node for start in starts]
+    live = [k for k in range(len(starts)) if targets[k] or endings[k]]
+    logits = torch.stack([start.logits for start in starts])[live]
+    while live:
+        check_limit()
+        logprobs = torch.log_softmax(logits, dim=-1)
+        for row, k in enumerate(live):
+            at = len(found[k])
+            allowed = [targets[k][at]] if at < len(targets[k]) else list(endings[k])
+            found[k].append(float(logprobs[row, allowed].max()))
+        live = [k for k in live if len(found[k]) < len(targets[k]) + bool(endings[k])]
+        if live:
+            grown, logits = tree.grow([nodes[k] for k in live], [targets[k][len(found[k]) - 1] for k in live])
+            for k, node in zip(live, grown, strict=True):
+                nodes[k] = node
+    return found

@@ -1,0 +1,295 @@
+"""Any Hugging Face causal language model behind the `LanguageModel` protocol.
+
+In: a hub name, a folder, a GGUF file or a loaded (model, tokenizer). Out: continuations of prompt + prefix, decoded
+together over one set of keys and values. The initial answer's keys and values stay, so its branches only pay for
+their own tokens: P + (T−1) + Σ(T_n − t_n − 1) tokens in all (method.md §4).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from threading import RLock
+from typing import Any, TypeVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from ...concurrency.in_flight import one_at_a_time
+from ...options import BEAMS, STRATEGIES, Decoding
+from ...records import Cost, Generation, Prompt, Question, StopRule
+from ..base import NO_STOPS, Capabilities, Continuation, Decoded, Ended, Scored, Seed, Watcher, tell_all
+from ..prompts import check_fits
+from ..tokenizing import TextSide, common_length
+from .beam_search import beam_search
+from .decoding import Start, decode_paths, score_paths
+from .kv_tree import Chain, KVTree, PrefixKV
+from .layouts import LAYOUTS, choose_layout
+from .network import Network
+from .prefix_store import PrefixStore
+
+T = TypeVar("T")
+
+DEFAULT_PREFIX_BYTES = 256 * 2**20
+_PREFILL_CHUNK = 1024  # tokens per forward pass of a long prompt: bounds the memory of attention
+_MOST_PATHS = 64  # decoded together; more take turns, since every path's columns are seen by all
+_COMPLETE = Continuation((), (), "length", None, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class _Feed:
+    """A prefix whose last tokens are not in the prefix yet: run `tokens` under `parent`."""
+
+    parent: int
+    tokens: tuple[int, ...]
+
+
+class TransformersModel:
+    """A loaded model. Threads take turns."""
+
+    def __init__(
+        self,
+        model: Any,
+        tokenizer: Any,
+        *,
+        name: str = "",
+        layout: str | None = None,
+        prefix_bytes: int = DEFAULT_PREFIX_BYTES,
+    ) -> None:
+        self.model, self.tokenizer = model.eval(), tokenizer
+        self._name = name or getattr(model.config, "_name_or_path", "") or type(model).__name__
+        self._network, self._turn = Network(model), RLock()
+        self._parameters = sum(weight.numel() for weight in model.parameters())  # tied weights once
+        self.layout = layout or choose_layout(self._network)
+        self._store = PrefixStore(lambda: PrefixKV(self._network, native=self.layout == "separate"), prefix_bytes)
+        end_ids = getattr(model.generation_config, "eos_token_id", None)
+        self._words = TextSide(tokenizer, end_ids, name=self._name)
+
+    @property
+    def name(self) -> str:
+        """What users call it."""
+        return self._name
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """Everything, locally."""
+        config = self.model.config.get_text_config()
+        context = getattr(config, "max_position_embeddings", None)
+        return Capabilities(
+            frozenset(STRATEGIES), True, None, embeddings=True, scores_texts=True, context_tokens=context,
+            parameters=self._parameters,
+        )  # fmt: skip
+
+    def prompt(self, question: Question, style: str, stop: StopRule = NO_STOPS) -> Prompt:
+        """Chat if the tokenizer has a template and nothing else was asked for."""
+        prompt = self._words.prompt(question, style, stop)
+        check_fits(self.name, len(prompt.token_ids), self.capabilities.context_tokens)
+        return prompt
+
+    # -- decoding -----------------------------------------------------------------------------------------------
+
+    @one_at_a_time
+    def decode(
+        self,
+        prompt: Prompt,
+        prefixes: Sequence[tuple[int, ...]],
+        decoding: Decoding,
+        *,
+        seed: Seed = 0,
+        alternatives_above: float | None = None,
+        watch: Watcher | None = None,
+        ended: Ended | None = None,
+    ) -> Decoded:
+        """Continue prompt + each prefix, all together. A prefix as long as an answer may be stays as it is."""
+        decoding = self._within_context(prompt, decoding)
+        started = self._network.forward_tokens, self._network.steps
+        places = [place for place, prefix in enumerate(prefixes) if len(prefix) < decoding.max_tokens]
+        unfinished = [prefixes[place] for place in places]
+        watch, ended = _placed(watch, places), _placed(ended, places)
+        grown: list[Continuation] = []
+        reused = len(prompt.token_ids)
+        most = len(unfinished) if decoding.strategy in BEAMS else _MOST_PATHS
+        for first in range(0, len(unfinished), most):
+            some = unfinished[first : first + most]
+            continuations, held = self._grow(prompt, some, decoding, seed, first, alternatives_above, watch, ended)
+            grown += continuations
+            reused = held if first == 0 else reused  # what the first round has run is there for the others
+        left = iter(grown)
+        whole = [next(left, None) if len(p) < decoding.max_tokens else _COMPLETE for p in prefixes]
+        return Decoded(
+            tuple(continuation for continuation in whole if continuation is not None),
+            self._cost(prompt, sum(continuation.decisions for continuation in grown), reused, started),
+        )
+
+    def _cost(self, prompt: Prompt, decisions: int, reused: int, started: tuple[int, int]) -> Cost:
+        return Cost(
+            prompt_tokens=len(prompt.token_ids),
+            generated_tokens=decisions,
+            forward_tokens=self._network.forward_tokens - started[0],
+            reused_tokens=reused,
+            decode_steps=self._network.steps - started[1],
+        )
+
+    def _grow(
+        self,
+        prompt: Prompt,
+        prefixes: Sequence[tuple[int, ...]],
+        decoding: Decoding,
+        seed: Seed,
+        first_path: int,
+        min_probability: float | None,
+        watch: Watcher | None,
+        ended: Ended | None,
+    ) -> tuple[list[Continuation], int]:
+        """The continuations, and how many prompt tokens did not have to be run."""
+        is_chain = list(prefixes) == [()] and decoding.strategy not in BEAMS
+        prefix_kv, tip, reused = self._prefix_kv(prompt, at_tip=is_chain)
+        tree: KVTree = Chain(prefix_kv) if is_chain else LAYOUTS[self.layout](prefix_kv)
+        starts = self._starts(tree, prefix_kv, prompt.token_ids, prefixes, tip)
+        if decoding.strategy in BEAMS:
+            continuations = self._search(tree, starts, prompt, prefixes, decoding, min_probability)
+            tell_all(ended, continuations)
+        else:
+            continuations = decode_paths(
+                tree, starts, decoding, prompt.stop, self.text,
+                seed=seed, first_path=first_path, min_probability=min_probability, watch=watch, ended=ended,
+            )  # fmt: skip
+        tree.close()
+        self._store.keep(prefix_kv)
+        return continuations, reused
+
+    def _prefix_kv(self, prompt: Prompt, *, at_tip: bool) -> tuple[PrefixKV, Tensor, int]:
+        """A prefix that holds the prompt, the logits after it, and how much was there already.
+
+        `at_tip`: the prefix ends with the prompt.
+        """
+        prefix_kv, size = self._store.take(prompt), len(prompt.token_ids)
+        reused = min(len(prefix_kv.ids), size)
+        if at_tip and len(prefix_kv.ids) > size:
+            prefix_kv = self._at_tip(prefix_kv, size)
+            reused = len(prefix_kv.ids)
+        if prefix_kv.tip is None:
+            prefix_kv.tip, prefix_kv.prompt = self._prefill(prefix_kv, prompt), prompt
+        return prefix_kv, prefix_kv.tip, reused
+
+    def _at_tip(self, prefix_kv: PrefixKV, size: int) -> PrefixKV:
+        """The same prompt without the answer."""
+        if not prefix_kv.can_be_cut(size):
+            return PrefixKV(self._network, native=prefix_kv.native)
+        cut = prefix_kv.fork(size)
+        cut.tip, cut.prompt = prefix_kv.tip, prefix_kv.prompt
+        return cut
+
+    def _search(
+        self,
+        tree: KVTree,
+        starts: Sequence[Start],
+        prompt: Prompt,
+        prefixes: Sequence[tuple[int, ...]],
+        decoding: Decoding,
+        min_probability: float | None,
+    ) -> list[Continuation]:
+        """One search per different prefix; as many of its hypotheses as the prefix was given times."""
+        first = {start.prefix: start for start in starts}
+        counts = [list(prefixes).count(prefix) for prefix in first]
+        found = beam_search(
+            tree, list(first.values()), counts, decoding, prompt.stop, self.text, min_probability=min_probability
+        )
+        if list(prefixes) == [()]:
+            tree.keep_path(found[0][0].node)
+        left = {prefix: iter(results) for prefix, results in zip(first, found, strict=True)}
+        results = [next(left[prefix], None) for prefix in prefixes]
+        return [result.continuation for result in results if result is not None]
+
+    @one_at_a_time
+    def score(self, prompt: Prompt, texts: Sequence[str], *, ended: Sequence[bool] | None = None) -> Scored:
+        """The likelihood of given answers, tokenised here, once. Their ending is the likeliest token that ends one."""
+        answers = [self._words.answer_ids(prompt, text) for text in texts]
+        tokens = len(prompt.token_ids) + max(map(len, answers), default=0)
+        check_fits(self.name, tokens, self.capabilities.context_tokens, "with the answer that is scored")
+        endings = self._words.ending_ids(prompt.stop)
+        has_ending = [bool(endings) and (ended is None or ended[k] or not answers[k]) for k in range(len(texts))]
+        started = self._network.forward_tokens, self._network.steps
+        prefix_kv, tip, reused = self._prefix_kv(prompt, at_tip=False)
+        tree = LAYOUTS[self.layout](prefix_kv)
+        starts = self._starts(tree, prefix_kv, prompt.token_ids, [()] * len(answers), tip)
+        found = score_paths(tree, starts, answers, [endings if has else [] for has in has_ending])
+        tree.close()
+        self._store.keep(prefix_kv)
+        generations = tuple(
+            Generation(text, ids, tuple(steps[: len(ids)]), "eos" if has else "length", steps[-1] if has else None)
+            for text, ids, steps, has in zip(texts, answers, found, has_ending, strict=True)
+        )
+        return Scored(generations, self._cost(prompt, 0, reused, started))
+
+    def _within_context(self, prompt: Prompt, decoding: Decoding) -> Decoding:
+        limit = self.capabilities.context_tokens
+        room = decoding.max_tokens if limit is None else max(limit - len(prompt.token_ids), 1)
+        return replace(decoding, max_tokens=min(decoding.max_tokens, room))
+
+    @staticmethod
+    def _prefill(prefix_kv: PrefixKV, prompt: Prompt) -> Tensor:
+        """Run the rest of a prompt, piece by piece."""
+        ids, first = prompt.token_ids, len(prefix_kv.ids)
+        for end in (*prompt.boundaries, len(ids)):
+            while first < end:
+                some = ids[first : min(first + _PREFILL_CHUNK, end)]
+                tip = prefix_kv.extend(some)
+                first += len(some)
+        return tip
+
+    def _starts(
+        self, tree: KVTree, prefix_kv: PrefixKV, prompt: Sequence[int], prefixes: Sequence[tuple[int, ...]], tip: Tensor
+    ) -> list[Start]:
+        """Run what is missing of each different prefix, so that all are ready to go on."""
+        ready: dict[tuple[int, ...], tuple[int, Tensor]] = {(): (len(prompt) - 1, tip[0])}
+        missing = [prefix for prefix in dict.fromkeys(prefixes) if prefix not in ready]
+        feeds = [self._feed(prefix_kv, prompt, prefix) for prefix in missing]
+        ready.update(zip(missing, _run(tree, feeds), strict=True))
+        return [Start(prefix, *ready[prefix]) for prefix in prefixes]
+
+    @staticmethod
+    def _feed(prefix_kv: PrefixKV, prompt: Sequence[int], prefix: tuple[int, ...]) -> _Feed:
+        held = common_length(prefix_kv.ids[len(prompt) :], prefix)
+        held = min(held, len(prefix) - 1)  # the last token is run for its logits
+        return _Feed(len(prompt) - 1 + held, prefix[held:])
+
+    # -- text and embeddings ------------------------------------------------------------------------------------
+
+    def text(self, token_ids: Sequence[int]) -> str:
+        """Exactly as decoded."""
+        return self._words.text(token_ids)
+
+    def is_special(self, token_id: int) -> bool:
+        """Control tokens, also those a converted tokenizer forgot to mark."""
+        return self._words.is_special(token_id)
+
+    def token_embeddings(self, token_ids: Sequence[int]) -> NDArray[np.float32]:
+        """Rows of the input embedding."""
+        table: Tensor = self.model.get_input_embeddings().weight
+        rows = table.detach()[torch.tensor(list(token_ids), device=table.device)]
+        return np.asarray(rows.float().cpu().numpy(), dtype=np.float32)
+
+    def vocabulary(self) -> list[tuple[int, str]]:
+        """Ids and surfaces; a marked word beginning becomes a leading space."""
+        return self._words.vocabulary
+
+
+def _placed(tell: Callable[[int, T], None] | None, places: Sequence[int]) -> Callable[[int, T], None] | None:
+    """Tell of a path by its place among all prefixes, finished ones included."""
+    return None if tell is None else lambda path, what: tell(places[path], what)
+
+
+def _run(tree: KVTree, feeds: Sequence[_Feed]) -> list[tuple[int, Tensor]]:
+    """Run feeds level by level, aligned at their ends: the node and logits of each one's last token."""
+    longest = max((len(feed.tokens) for feed in feeds), default=0)
+    nodes = [feed.parent for feed in feeds]
+    logits = torch.empty(0)
+    for left in range(longest, 0, -1):
+        now = [k for k, feed in enumerate(feeds) if len(feed.tokens) >= left]
+        grown, logits = tree.grow([nodes[k] for k in now], [feeds[k].tokens[-left] for k in now])
+        for k, node in zip(now, grown, strict=True):
+            nodes[k] = node
+    return [(nodes[k], logits[k]) for k in range(len(feeds))]
