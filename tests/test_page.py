@@ -545,7 +545,7 @@ def test_html_is_for_one_question(run, tmp_path, more):
 def test_a_page_that_cannot_be_written_is_told_before_models_are_loaded(monkeypatch, run, tmp_path):
     from sdlg.cli import ask
 
-    monkeypatch.setattr(ask, "_pipeline", partial(pytest.fail, "models were loaded"))
+    monkeypatch.setattr(ask, "load_pipeline", partial(pytest.fail, "models were loaded"))
     for path in (tmp_path, tmp_path / "no" / "folder.html"):
         code, _, err = run("ask", "What?", "--html", path)
         assert code == 2
