@@ -16,6 +16,7 @@ from contextlib import nullcontext
 
 import llama_server
 import sdlg
+from sdlg.models.base import DecodeRequest
 from sdlg.models.server.served import ServedModel
 from sdlg.options import Decoding
 from sdlg.records import Prompt, Question
@@ -80,13 +81,13 @@ def _branches(
     prefixes = _prefixes(model, prompt)
     model.width, model.extras = width, extras
     started = time.perf_counter()
-    decoded = model.decode(prompt, prefixes, DECODING)
+    decoded = model.decode(DecodeRequest(prompt, prefixes, DECODING))
     return (time.perf_counter() - started) / decoded.cost.generated_tokens
 
 
 def _prefixes(model: ServedModel, prompt: Prompt) -> list[tuple[int, ...]]:
     """The answer with its second choice at each of its first positions."""
-    answer = model.decode(prompt, [()], DECODING, alternatives_above=1e-6).continuations[0]
+    answer = model.decode(DecodeRequest(prompt, [()], DECODING, alternatives_above=1e-6)).continuations[0]
     ids = answer.token_ids
     found = [
         (*ids[:at], next(one.token_id for one in told if one.token_id != ids[at]))

@@ -14,13 +14,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from sdlg.models.base import Capabilities, Decoded, Ended, Watcher
+from sdlg.models.base import Capabilities, Decoded, DecodeRequest
 from sdlg.models.local.beam_search import beam_search
 from sdlg.models.local.decoding import Start
 from sdlg.models.scripted import END, ScriptedModel
 from sdlg.nli.base import SAME_TEXT, InputGradients, NliProbabilities
-from sdlg.options import STRATEGIES, Decoding
-from sdlg.records import Cost, Prompt
+from sdlg.options import STRATEGIES
+from sdlg.records import Cost
 
 Array = NDArray[np.float64]
 Words = tuple[int, ...]  # an output or a prefix: the numbers of its words
@@ -142,26 +142,17 @@ class TreeModel(ScriptedModel):
         super().__init__(tree.script, name="toy-tree")
         self.capabilities = Capabilities(frozenset(STRATEGIES), continues_prefixes=True, alternatives=None)
 
-    def decode(
-        self,
-        prompt: Prompt,
-        prefixes: Sequence[tuple[int, ...]],
-        decoding: Decoding,
-        *,
-        seed: int | tuple[int, ...] = 0,
-        alternatives_above: float | None = None,
-        watch: Watcher | None = None,
-        ended: Ended | None = None,
-    ) -> Decoded:
+    def decode(self, request: DecodeRequest) -> Decoded:
         """Greedy and multinomial as scripted. Beams that the script gives no probability are no hypotheses."""
+        prefixes, decoding = list(request.prefixes), request.decoding
         if decoding.strategy not in ("beam", "diverse_beam"):
-            return super().decode(
-                prompt, prefixes, decoding, seed=seed, alternatives_above=alternatives_above, watch=watch, ended=ended
-            )
+            return super().decode(request)
         tree, distinct = ScriptGrowth(self), list(dict.fromkeys(prefixes))
         starts = [Start(prefix, tree.add(prefix), tree.logits(prefix)) for prefix in distinct]
         wanted = [prefixes.count(prefix) for prefix in distinct]
-        found = beam_search(tree, starts, wanted, decoding, prompt.stop, self.text, min_probability=alternatives_above)
+        found = beam_search(
+            tree, starts, wanted, decoding, request.prompt.stop, self.text, min_probability=request.alternatives_above
+        )
         every = [result.continuation for results in found for result in results]
         possible = [c for c in every if math.isfinite(math.fsum((*c.logprobs, c.stop_logprob or 0.0)))]
         return Decoded(tuple(possible), Cost(generated_tokens=sum(c.decisions for c in possible)))

@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 
 from sdlg import ScriptedModel
-from sdlg.models.base import Decoded, path_generator
+from sdlg.models.base import Decoded, DecodeRequest, path_generator
 from sdlg.models.scripted import END
 from sdlg.options import Decoding
 from sdlg.records import Cost, Prompt, StopRule
@@ -45,17 +45,15 @@ LOWEST = {"vllm": -9999.0, "llama": -3.4028234663852886e38}  # how they write lo
 class Twin(ScriptedModel):
     """A script run locally that draws as the same script behind a server does: each path by a seed of its own."""
 
-    def decode(self, prompt, prefixes, decoding, *, seed=0, alternatives_above=None, watch=None, ended=None) -> Decoded:
+    def decode(self, request: DecodeRequest) -> Decoded:
+        seeds = [int(path_generator(request.seed, k).integers(2**31)) for k in range(len(request.prefixes))]
         paths = [
-            super(Twin, self).decode(
-                prompt, [prefix], decoding, seed=int(path_generator(seed, k).integers(2**31)),
-                alternatives_above=alternatives_above,
-            )
-            for k, prefix in enumerate(prefixes)
-        ]  # fmt: skip
+            super(Twin, self).decode(replace(request, prefixes=[prefix], seed=seed, watch=None, ended=None))
+            for prefix, seed in zip(request.prefixes, seeds, strict=True)
+        ]
         grown = tuple(path.continuations[0] for path in paths)
-        for k, continuation in enumerate(grown if ended else ()):
-            ended(k, continuation)
+        for k, continuation in enumerate(grown if request.ended else ()):
+            request.ended(k, continuation)
         return Decoded(grown, Cost(generated_tokens=sum(path.cost.generated_tokens for path in paths)))
 
 
@@ -150,7 +148,7 @@ class Speaker:
             max_tokens=len(prefix) + most,
         )
         rule = StopRule(frozenset({0}))
-        decoded = model.decode(Prompt((), rule), [prefix], decoding, seed=seed, alternatives_above=0.0)
+        decoded = model.decode(DecodeRequest(Prompt((), rule), [prefix], decoding, seed=seed, alternatives_above=0.0))
         grown = decoded.continuations[0]
         ids, logprobs = list(grown.token_ids), list(grown.logprobs)
         if grown.stop_reason == "eos":

@@ -9,6 +9,7 @@ import torch
 
 from conftest import tiny_lm, tiny_model
 from reference import decode_from_scratch, next_logprobs, sequence_logprob
+from sdlg.models.base import DecodeRequest
 from sdlg.options import Decoding
 from sdlg.records import Prompt, StopRule
 
@@ -21,7 +22,9 @@ PROMPT = Prompt((5, 9, 17, 33, 21, 40), StopRule(frozenset({2})))
 def test_beam_search_equals_transformers(family, beams, end):
     lm, model = tiny_lm(family), tiny_model(family)
     prompt = Prompt(PROMPT.token_ids, StopRule(frozenset({end})))
-    found = lm.decode(prompt, [()], Decoding(strategy="beam", beams=beams, max_tokens=8)).continuations[0]
+    found = lm.decode(DecodeRequest(prompt, [()], Decoding(strategy="beam", beams=beams, max_tokens=8))).continuations[
+        0
+    ]
     out = model.generate(
         torch.tensor([prompt.token_ids]), num_beams=beams, do_sample=False, max_new_tokens=8, eos_token_id=end,
         pad_token_id=0, attention_mask=torch.ones(1, len(prompt.token_ids), dtype=torch.long),
@@ -39,9 +42,9 @@ def test_many_searches_at_once_equal_one_at_a_time(layout):
     lm = tiny_lm("llama", layout)
     decoding = Decoding(strategy="beam", beams=3, max_tokens=7)
     prefixes = [(50,), (50, 61), (70, 3, 4), ()]
-    together = lm.decode(PROMPT, prefixes, decoding).continuations
+    together = lm.decode(DecodeRequest(PROMPT, prefixes, decoding)).continuations
     for prefix, found in zip(prefixes, together, strict=True):
-        alone = lm.decode(PROMPT, [prefix], decoding).continuations[0]
+        alone = lm.decode(DecodeRequest(PROMPT, [prefix], decoding)).continuations[0]
         assert found.token_ids == alone.token_ids
         assert found.logprobs == pytest.approx(alone.logprobs, abs=1e-4)
 
@@ -55,7 +58,7 @@ def test_a_beam_as_wide_as_the_tree_finds_the_best_sequence():
         ((a, b) for a, b in itertools.product(range(len(first)), repeat=2)),
         key=lambda pair: float(first[pair[0]] + step(lm, prompt, pair[0])[pair[1]]),
     )
-    found = lm.decode(prompt, [()], Decoding(strategy="beam", beams=96, max_tokens=2)).continuations[0]
+    found = lm.decode(DecodeRequest(prompt, [()], Decoding(strategy="beam", beams=96, max_tokens=2))).continuations[0]
     assert found.token_ids == best
 
 
@@ -72,11 +75,11 @@ def test_the_initial_answer_of_a_beam_search_carries_alternatives_and_becomes_th
     lm = tiny_lm("llama")
     prompt = Prompt((9, 9, *PROMPT.token_ids), StopRule(frozenset({2})))
     decoding = Decoding(strategy="beam", beams=3, max_tokens=8)
-    found = lm.decode(prompt, [()], decoding, alternatives_above=0.001).continuations[0]
+    found = lm.decode(DecodeRequest(prompt, [()], decoding, alternatives_above=0.001)).continuations[0]
     for k, options in enumerate(found.alternatives[: len(found.token_ids)]):
         wanted = next_logprobs(lm.model, (*prompt.token_ids, *found.token_ids[:k]))
         assert {o.token_id for o in options} == set((wanted.exp() > 0.001).nonzero()[:, 0].tolist())
-    branch = lm.decode(prompt, [(*found.token_ids[:4], 50)], Decoding(max_tokens=8))
+    branch = lm.decode(DecodeRequest(prompt, [(*found.token_ids[:4], 50)], Decoding(max_tokens=8)))
     assert branch.cost.forward_tokens == branch.continuations[0].decisions  # nothing of the answer was run again
 
 
@@ -92,7 +95,9 @@ def test_the_winner_of_a_short_search_leaves_a_sound_trunk(family, layout, max_t
             Decoding(strategy="beam", beams=1, max_tokens=max_tokens),
             Decoding(strategy="beam", beams=4, max_tokens=max_tokens, length_penalty=0.0),
         ):
-            answer = lm.decode(prompt, [()], decoding).continuations[0]
-            branch = lm.decode(prompt, [(*answer.token_ids[:1], 50)], Decoding(max_tokens=6)).continuations[0]
+            answer = lm.decode(DecodeRequest(prompt, [()], decoding)).continuations[0]
+            branch = lm.decode(
+                DecodeRequest(prompt, [(*answer.token_ids[:1], 50)], Decoding(max_tokens=6))
+            ).continuations[0]
             wanted = decode_from_scratch(lm, prompt, (*answer.token_ids[:1], 50), 6)[0]
             assert list(branch.token_ids) == [token for token in wanted if token != end]

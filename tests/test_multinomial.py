@@ -8,6 +8,7 @@ import torch
 
 from conftest import tiny_lm
 from reference import next_logprobs
+from sdlg.models.base import DecodeRequest
 from sdlg.models.local.choosing import choose_multinomial
 from sdlg.options import Decoding
 from sdlg.records import Prompt, StopRule
@@ -17,7 +18,10 @@ PROMPT = Prompt((5, 9, 17, 33), StopRule(frozenset({2})))
 
 def sample(n, seed=0, layout=None, **options):
     decoding = Decoding(strategy="multinomial", max_tokens=6, **options)
-    return [c.token_ids for c in tiny_lm("llama", layout).decode(PROMPT, [()] * n, decoding, seed=seed).continuations]
+    return [
+        c.token_ids
+        for c in tiny_lm("llama", layout).decode(DecodeRequest(PROMPT, [()] * n, decoding, seed=seed)).continuations
+    ]
 
 
 def test_same_seed_gives_same_answers_and_another_seed_others():
@@ -37,7 +41,7 @@ def test_every_layout_draws_the_same_samples(layout):
 def test_all_samples_share_one_prefill():
     lm = tiny_lm("llama")
     prompt = Prompt((7, 7, 7, 9, 17, 33), PROMPT.stop)
-    decoded = lm.decode(prompt, [()] * 5, Decoding(strategy="multinomial", max_tokens=4))
+    decoded = lm.decode(DecodeRequest(prompt, [()] * 5, Decoding(strategy="multinomial", max_tokens=4)))
     fed = sum(continuation.decisions - 1 for continuation in decoded.continuations)
     assert decoded.cost.forward_tokens + decoded.cost.reused_tokens == len(prompt.token_ids) + fed
 
@@ -45,7 +49,7 @@ def test_all_samples_share_one_prefill():
 def test_logprobs_are_the_models_own_whatever_the_temperature():
     lm = tiny_lm("llama")
     decoding = Decoding(strategy="multinomial", max_tokens=3, temperature=3.0, top_p=0.8)
-    found = lm.decode(PROMPT, [()], decoding, seed=4).continuations[0]
+    found = lm.decode(DecodeRequest(PROMPT, [()], decoding, seed=4)).continuations[0]
     wanted = [
         float(next_logprobs(lm.model, (*PROMPT.token_ids, *found.token_ids[:k]))[t])
         for k, t in enumerate(found.token_ids)

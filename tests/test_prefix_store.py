@@ -6,6 +6,7 @@ import pytest
 
 from conftest import tiny_model, word_tokenizer
 from reference import decode_from_scratch
+from sdlg.models.base import DecodeRequest
 from sdlg.models.local.prefix_store import common_length, usable_length
 from sdlg.models.local.transformers_model import TransformersModel
 from sdlg.options import Decoding
@@ -21,7 +22,7 @@ def after_header(*tail):
 
 
 def ask(lm, *tail):
-    return lm.decode(after_header(*tail), [()], DECODING)
+    return lm.decode(DecodeRequest(after_header(*tail), [()], DECODING))
 
 
 def fresh(**options):
@@ -34,7 +35,7 @@ def test_the_header_is_run_once():
     second = ask(lm, 60, 61, 62)
     assert second.cost.reused_tokens == len(HEADER)
     assert second.cost.forward_tokens == 3 + second.continuations[0].decisions - 1
-    cold = fresh().decode(after_header(60, 61, 62), [()], DECODING).continuations[0]
+    cold = fresh().decode(DecodeRequest(after_header(60, 61, 62), [()], DECODING)).continuations[0]
     assert second.continuations[0] == cold
 
 
@@ -44,11 +45,14 @@ def test_numbers_do_not_depend_on_what_was_asked_before(family):
     lm, cold = (TransformersModel(tiny_model(family), word_tokenizer()) for _ in range(2))
     for tail in ((50, 51), (60, 61, 62), (60, 61), (60, 61, 62, 63)):
         ask(lm, *tail)
-    lm.decode(Prompt((*HEADER, 60, 61), STOP, boundaries=(7,)), [()], DECODING)
+    lm.decode(DecodeRequest(Prompt((*HEADER, 60, 61), STOP, boundaries=(7,)), [()], DECODING))
     assert ask(lm, 60, 61, 62).continuations == ask(cold, 60, 61, 62).continuations
     sampled = Decoding(strategy="multinomial", max_tokens=5)
     prompt = after_header(60, 61, 62)
-    assert lm.decode(prompt, [()] * 3, sampled).continuations == cold.decode(prompt, [()] * 3, sampled).continuations
+    assert (
+        lm.decode(DecodeRequest(prompt, [()] * 3, sampled)).continuations
+        == cold.decode(DecodeRequest(prompt, [()] * 3, sampled)).continuations
+    )
 
 
 def test_a_prompt_that_is_the_beginning_of_another_is_not_taken_for_it():
@@ -64,7 +68,7 @@ def test_a_warm_answer_equals_decoding_from_scratch():
     lm = fresh()
     ask(lm, 50, 51)
     prompt = after_header(50, 52)
-    found = lm.decode(prompt, [()], DECODING).continuations[0]
+    found = lm.decode(DecodeRequest(prompt, [()], DECODING)).continuations[0]
     ids, _ = decode_from_scratch(lm, prompt, (), DECODING.max_tokens)
     assert list(found.token_ids) == [i for i in ids if i != 2]
 
@@ -75,18 +79,18 @@ def test_least_recently_used_goes_first_when_memory_is_short():
     lm = fresh(prefix_bytes=int(2.5 * one._store.nbytes))
     other = Prompt(tuple(range(60, 90)), STOP)
     ask(lm, 50)
-    lm.decode(other, [()], DECODING)
+    lm.decode(DecodeRequest(other, [()], DECODING))
     ask(lm, 51)  # the header is used again, so the other prompt is now the oldest
     assert lm._store.nbytes <= 2.5 * one._store.nbytes
     assert ask(lm, 52).cost.reused_tokens == len(HEADER)
-    assert lm.decode(other, [()], DECODING).cost.reused_tokens == 0
+    assert lm.decode(DecodeRequest(other, [()], DECODING)).cost.reused_tokens == 0
 
 
 def test_the_newest_prompt_is_kept_whatever_the_limit():
     """Its branches follow next, and must not pay for it again."""
     lm = fresh(prefix_bytes=0)
     answer = ask(lm, 50).continuations[0]
-    branch = lm.decode(after_header(50), [(*answer.token_ids[:2], 70)], DECODING)
+    branch = lm.decode(DecodeRequest(after_header(50), [(*answer.token_ids[:2], 70)], DECODING))
     assert branch.cost.forward_tokens == branch.continuations[0].decisions
     assert len(lm._store._kept) == 1
 
@@ -96,14 +100,14 @@ def test_of_equal_prompts_the_newest_is_used():
     ask(lm, 50, 51, 52)  # an older prompt that extends the next one
     answer = ask(lm, 50).continuations[0]
     prefixes = [(*answer.token_ids[:k], 71) for k in range(len(answer.token_ids))]
-    branches = lm.decode(after_header(50), prefixes, DECODING)
+    branches = lm.decode(DecodeRequest(after_header(50), prefixes, DECODING))
     assert branches.cost.forward_tokens == sum(branch.decisions for branch in branches.continuations)
 
 
 def test_room_to_grow_counts_as_memory():
     lm = fresh()
     ask(lm, 50)
-    lm.decode(after_header(50), [()] * 30, Decoding(strategy="multinomial", max_tokens=30))
+    lm.decode(DecodeRequest(after_header(50), [()] * 30, Decoding(strategy="multinomial", max_tokens=30)))
     (prefix_kv,) = lm._store._kept
     held = sum(room.numel() * 4 for layer in prefix_kv.cache.layers for room in layer._rooms)
     assert lm._store.nbytes >= held

@@ -24,6 +24,7 @@ import pytest
 
 import sdlg
 from sdlg.concurrency.limits import Limit, limited
+from sdlg.models.base import DecodeRequest
 from sdlg.options import Decoding
 from sdlg.records import Question
 from sdlg.sampling import SAMPLERS
@@ -77,7 +78,10 @@ def is_exact(served):
 
 def answers(model, style="auto", decoding=SHORT):
     prompts = [model.prompt(Question(text), style) for text in QUESTIONS]
-    return [model.decode(prompt, [()], decoding, alternatives_above=0.001).continuations[0] for prompt in prompts]
+    return [
+        model.decode(DecodeRequest(prompt, [()], decoding, alternatives_above=0.001)).continuations[0]
+        for prompt in prompts
+    ]
 
 
 def common(one, other):
@@ -148,10 +152,10 @@ def test_what_is_not_told_is_recorded(served):
 
 def test_decoding_at_once_is_decoding_token_by_token(served):
     prompt = served.prompt(Question(QUESTIONS[0]), "auto")
-    whole = served.decode(prompt, [()], Decoding(max_tokens=8)).continuations[0]
+    whole = served.decode(DecodeRequest(prompt, [()], Decoding(max_tokens=8))).continuations[0]
     ids, logprobs = (), ()
     for length in range(1, 9):
-        step = served.decode(prompt, [ids], Decoding(max_tokens=length)).continuations[0]
+        step = served.decode(DecodeRequest(prompt, [ids], Decoding(max_tokens=length))).continuations[0]
         ids, logprobs = (*ids, *step.token_ids), (*logprobs, *step.logprobs)
     assert ids == whole.token_ids
     assert logprobs == pytest.approx(whole.logprobs, abs=0.05)
@@ -160,15 +164,15 @@ def test_decoding_at_once_is_decoding_token_by_token(served):
 def test_branches_go_on_from_the_very_tokens_they_are_given(served, local, is_exact):
     question = Question(QUESTIONS[1])
     prompt = served.prompt(question, "auto")
-    answer = served.decode(prompt, [()], SHORT, alternatives_above=0.001).continuations[0]
+    answer = served.decode(DecodeRequest(prompt, [()], SHORT, alternatives_above=0.001)).continuations[0]
     half_words = [one.token_id for one in answer.alternatives[0] if not served.text([one.token_id]).startswith(" ")]
     prefixes = [(token,) for token in half_words[:4]]
-    grown = served.decode(prompt, prefixes, SHORT)
-    alone = [served.decode(prompt, [prefix], SHORT).continuations[0] for prefix in prefixes]
+    grown = served.decode(DecodeRequest(prompt, prefixes, SHORT))
+    alone = [served.decode(DecodeRequest(prompt, [prefix], SHORT)).continuations[0] for prefix in prefixes]
     assert [one.token_ids for one in grown.continuations] == [one.token_ids for one in alone]
     assert grown.cost.requests == len(prefixes)
     if is_exact:
-        here = local.decode(local.prompt(question, "auto"), prefixes, SHORT).continuations
+        here = local.decode(DecodeRequest(local.prompt(question, "auto"), prefixes, SHORT)).continuations
         assert [one.token_ids for one in grown.continuations] == [one.token_ids for one in here]
 
 
@@ -186,7 +190,7 @@ def test_an_answer_ends_where_the_local_model_ends_it(served, local):
 def test_samples_come_from_their_seed(served):
     prompt = served.prompt(Question(QUESTIONS[0]), "auto")
     decoding = Decoding(strategy="multinomial", max_tokens=8)
-    draws = [served.decode(prompt, [()] * 4, decoding, seed=seed).continuations for seed in (1, 1, 2)]
+    draws = [served.decode(DecodeRequest(prompt, [()] * 4, decoding, seed=seed)).continuations for seed in (1, 1, 2)]
     texts = [[served.text(one.token_ids) for one in drawn] for drawn in draws]
     assert texts[0] == texts[1]
     assert texts[0] != texts[2]
@@ -196,7 +200,7 @@ def test_samples_come_from_their_seed(served):
 
 def test_half_characters_come_together(served):
     prompt = served.prompt(Question("Repeat: 🦊🦊🦊"), "auto")
-    fox = served.decode(prompt, [()], Decoding(max_tokens=24)).continuations[0]
+    fox = served.decode(DecodeRequest(prompt, [()], Decoding(max_tokens=24))).continuations[0]
     text = served.text(fox.token_ids)
     assert text == "".join(text)  # no exception on any prefix either:
     assert all(isinstance(served.text(fox.token_ids[:k]), str) for k in range(len(fox.token_ids)))
@@ -207,7 +211,7 @@ def test_beam_search_over_the_server_is_the_local_search(served, local, is_exact
     decoding = Decoding(strategy=strategy, max_tokens=6, beams=3)
     found = {}
     for model in (served, local):
-        decoded = model.decode(model.prompt(Question(QUESTIONS[1]), "plain"), [()] * 3, decoding)
+        decoded = model.decode(DecodeRequest(model.prompt(Question(QUESTIONS[1]), "plain"), [()] * 3, decoding))
         found[model.name] = decoded.continuations
     there, here = found.values()
     assert len(there) == len(here)

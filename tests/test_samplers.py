@@ -12,6 +12,7 @@ from conftest import embedded_pipeline, tiny_lm
 from fakes import CAPITAL, FakeNli, fake_pipeline
 from reference import next_logprobs, sequence_logprob
 from sdlg.errors import BadOption, NotSupported, PromptTooLong
+from sdlg.models.base import DecodeRequest
 from sdlg.options import Decoding
 from sdlg.records import Prompt, Question, StopRule
 from sdlg.sampling import SAMPLERS
@@ -60,7 +61,7 @@ def test_diverse_beam_search_equals_its_twin(n, groups, penalty, layout):
     for end in (2, 30):
         prompt = Prompt(PROMPT.token_ids, StopRule(frozenset({end})))
         decoding = Decoding(strategy="diverse_beam", groups=groups, diversity_penalty=penalty, max_tokens=4)
-        found = lm.decode(prompt, [()] * n, decoding).continuations
+        found = lm.decode(DecodeRequest(prompt, [()] * n, decoding)).continuations
         assert [c.token_ids for c in found] == twin(lm, prompt, n, groups, penalty, 4, end)
         for continuation in found:
             ended = (*continuation.token_ids, end) if continuation.stop_reason == "eos" else continuation.token_ids
@@ -75,7 +76,9 @@ def test_a_penalty_makes_groups_differ_and_none_makes_them_equal():
             {
                 c.token_ids
                 for c in lm.decode(
-                    PROMPT, [()] * 4, Decoding(strategy="diverse_beam", diversity_penalty=p, max_tokens=5)
+                    DecodeRequest(
+                        PROMPT, [()] * 4, Decoding(strategy="diverse_beam", diversity_penalty=p, max_tokens=5)
+                    )
                 ).continuations
             }
         )
@@ -85,7 +88,11 @@ def test_a_penalty_makes_groups_differ_and_none_makes_them_equal():
 
 
 def test_the_n_best_of_one_beam_search_are_distinct_and_in_order():
-    found = tiny_lm("llama").decode(PROMPT, [()] * 4, Decoding(strategy="beam", beams=4, max_tokens=5)).continuations
+    found = (
+        tiny_lm("llama")
+        .decode(DecodeRequest(PROMPT, [()] * 4, Decoding(strategy="beam", beams=4, max_tokens=5)))
+        .continuations
+    )
     scores = [(sum(c.logprobs) + (c.stop_logprob or 0)) / c.decisions for c in found]
     assert len({c.token_ids for c in found}) == 4
     assert scores == sorted(scores, reverse=True)
@@ -119,7 +126,7 @@ def test_a_method_the_model_cannot_do_is_refused_before_any_work():
 
 def test_entropies_are_those_of_the_models_distribution():
     lm = tiny_lm("llama")
-    found = lm.decode(PROMPT, [()], Decoding(max_tokens=4)).continuations[0]
+    found = lm.decode(DecodeRequest(PROMPT, [()], Decoding(max_tokens=4))).continuations[0]
     for k, entropy in enumerate(found.entropies):
         step = next_logprobs(lm.model, (*PROMPT.token_ids, *found.token_ids[:k])).double()
         assert entropy == pytest.approx(float(-(step.exp() * step).sum()), abs=1e-4)

@@ -60,7 +60,7 @@ from sdlg.evaluation import stages
 from sdlg.evaluation.store import STAGES, Store
 from sdlg.formats.questions import ERROR_FORMAT
 from sdlg.formats.results import FORMAT
-from sdlg.models.base import Capabilities, Continuation, Decoded
+from sdlg.models.base import Capabilities, Continuation, Decoded, DecodeRequest
 from sdlg.models.server import connection
 from sdlg.models.server.address import is_address, parse_address
 from sdlg.models.server.capabilities import ServerCapabilities
@@ -405,14 +405,15 @@ class BeamTwin(Twin):
         super().__init__(script)
         self.capabilities = Capabilities(frozenset(STRATEGIES), continues_prefixes=True, alternatives=None)
 
-    def decode(self, prompt, prefixes, decoding, *, alternatives_above=None, **others):
+    def decode(self, request):
+        prefixes, decoding = request.prefixes, request.decoding
         if "beam" not in decoding.strategy:
-            return super().decode(prompt, prefixes, decoding, alternatives_above=alternatives_above, **others)
+            return super().decode(request)
         counts = Counter(prefixes)
         found = {prefix: iter(self._search(prefix, n, decoding)) for prefix, n in counts.items()}
-        no_room = Continuation((), (), "length", None, 0)
+        no_room = Continuation((), (), "length", (), 0)
         grown = [
-            self._grown(prefix, next(found[prefix]), alternatives_above)
+            self._grown(prefix, next(found[prefix]), request.alternatives_above)
             if len(prefix) < decoding.max_tokens
             else no_room
             for prefix in prefixes
@@ -1860,7 +1861,9 @@ def test_counts_of_an_answer_that_ends_by_itself_are_read(connected, tokenizer):
     _, model = connected("vllm", most=5, root=tokenizer)
     result = pipeline(model, samples=1).ask(QUESTION)
     assert result.answer.stop_reason == "eos"
-    assert model.decode(model.prompt(Question(QUESTION), "auto"), [()], Decoding()).cost.prompt_tokens > 0
+    assert (
+        model.decode(DecodeRequest(model.prompt(Question(QUESTION), "auto"), [()], Decoding())).cost.prompt_tokens > 0
+    )
 
 
 def test_a_model_named_by_an_alias_keeps_that_name(serve):

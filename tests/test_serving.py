@@ -62,16 +62,16 @@ class Talking(ScriptedModel):
             self._able.strategies, continues_prefixes=True, alternatives=None, in_flight=in_flight
         )
 
-    def decode(self, prompt, prefixes, decoding, *, watch=None, **named):
+    def decode(self, request):
         self.begun.release()
         try:
             while not self.gate.wait(0.01):
                 check_limit()
-            decoded = super().decode(prompt, prefixes, decoding, **named)
+            decoded = super().decode(request)
             for path, continuation in enumerate(decoded.continuations):
-                for token in continuation.token_ids if watch else ():
+                for token in continuation.token_ids if request.watch else ():
                     time.sleep(self.pause)
-                    watch(path, token)
+                    request.watch(path, token)
         except Exception:
             self.stopped += 1
             raise

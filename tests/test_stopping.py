@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sdlg import ScriptedModel
-from sdlg.models.base import finished
+from sdlg.models.base import DecodeRequest, finished
 from sdlg.models.stopping import Stop, find_stop, sentence_end
 from sdlg.options import Decoding
 from sdlg.records import Question, StopRule
@@ -58,7 +58,7 @@ def test_a_stop_string_that_begins_in_the_prefix_takes_its_tokens_back():
 
 def test_a_stop_string_keeps_the_tokens_before_it_and_the_probability_of_its_own():
     model = ScriptedModel({"": {"Paris": 1.0}, "Paris": {" Q": 1.0}, "Paris Q": {":": 0.75, "x": 0.25}}, stops=(" Q:",))
-    found = model.decode(model.prompt(Question("?"), "auto"), [()], Decoding()).continuations[0]
+    found = model.decode(DecodeRequest(model.prompt(Question("?"), "auto"), [()], Decoding())).continuations[0]
     assert (model.text(found.token_ids), found.stop_reason) == ("Paris", "stop_string")
     assert found.stop_logprob == pytest.approx(-0.2876820724517809)
     assert found.decisions == 3

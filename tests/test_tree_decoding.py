@@ -7,6 +7,7 @@ import torch
 
 from conftest import tiny_lm, tiny_model
 from reference import decode_from_scratch, next_logprobs
+from sdlg.models.base import DecodeRequest
 from sdlg.models.local.kv_tree import MaskedTree, PaddedRows, PrefixKV, SeparateCaches
 from sdlg.models.local.layouts import choose_layout
 from sdlg.models.local.network import Network
@@ -48,13 +49,13 @@ def test_the_layout_is_detected_on_the_model_itself(family):
 @pytest.mark.parametrize(("family", "layout"), ALLOWED)
 def test_branches_equal_decoding_from_scratch(family, layout):
     lm = tiny_lm(family, layout)
-    first = lm.decode(PROMPT, [()], GREEDY).continuations[0]
+    first = lm.decode(DecodeRequest(PROMPT, [()], GREEDY)).continuations[0]
     assert_same(lm, (), first)
     prefixes = branch_prefixes(first.token_ids)
-    for prefix, branch in zip(prefixes, lm.decode(PROMPT, prefixes, GREEDY).continuations, strict=True):
+    for prefix, branch in zip(prefixes, lm.decode(DecodeRequest(PROMPT, prefixes, GREEDY)).continuations, strict=True):
         assert_same(lm, prefix, branch)
     # The trunk is unharmed: asking again gives the same.
-    assert lm.decode(PROMPT, [()], GREEDY).continuations[0].token_ids == first.token_ids
+    assert lm.decode(DecodeRequest(PROMPT, [()], GREEDY)).continuations[0].token_ids == first.token_ids
 
 
 def assert_same(lm, prefix, continuation):
@@ -109,31 +110,31 @@ def test_forward_tokens_meet_the_bound_exactly(family):
     """P + (T−1) + Σ(T_n − t_n − 1), T counting every decision (method.md §4)."""
     lm = tiny_lm(family)
     prompt = Prompt((3, *PROMPT.token_ids[1:], 44), PROMPT.stop)
-    first = lm.decode(prompt, [()], GREEDY)
+    first = lm.decode(DecodeRequest(prompt, [()], GREEDY))
     answer = first.continuations[0]
     assert first.cost.forward_tokens + first.cost.reused_tokens == len(prompt.token_ids) + answer.decisions - 1
     prefixes = [(50,), (*answer.token_ids[:1], 61), (*answer.token_ids[:4], 70)]
-    branches = lm.decode(prompt, prefixes, GREEDY)
+    branches = lm.decode(DecodeRequest(prompt, prefixes, GREEDY))
     assert branches.cost.forward_tokens == sum(branch.decisions for branch in branches.continuations)
 
 
 def test_the_first_token_can_end_the_answer():
     lm = tiny_lm("llama")
-    free = lm.decode(PROMPT, [()], GREEDY).continuations[0]
+    free = lm.decode(DecodeRequest(PROMPT, [()], GREEDY)).continuations[0]
     ending = Prompt(PROMPT.token_ids, StopRule(frozenset({free.token_ids[0]})))
-    found = lm.decode(ending, [()], GREEDY).continuations[0]
+    found = lm.decode(DecodeRequest(ending, [()], GREEDY)).continuations[0]
     assert (found.token_ids, found.stop_reason, found.decisions) == ((), "eos", 1)
     assert found.stop_logprob == pytest.approx(free.logprobs[0], abs=1e-5)
 
 
 def test_one_token_answers_are_cut_by_length():
-    found = tiny_lm("llama").decode(PROMPT, [()], Decoding(max_tokens=1)).continuations[0]
+    found = tiny_lm("llama").decode(DecodeRequest(PROMPT, [()], Decoding(max_tokens=1))).continuations[0]
     assert (len(found.token_ids), found.stop_reason, found.stop_logprob) == (1, "length", None)
 
 
 def test_alternatives_are_all_tokens_above_the_threshold_likeliest_first():
     lm = tiny_lm("llama")
-    found = lm.decode(PROMPT, [()], GREEDY, alternatives_above=0.01).continuations[0]
+    found = lm.decode(DecodeRequest(PROMPT, [()], GREEDY, alternatives_above=0.01)).continuations[0]
     for step, options in enumerate(found.alternatives):
         wanted = next_logprobs(lm.model, (*PROMPT.token_ids, *found.token_ids[:step])).exp()
         assert {option.token_id for option in options} == set((wanted > 0.01).nonzero()[:, 0].tolist())
@@ -145,13 +146,13 @@ def test_real_model_tree_equals_from_scratch(smollm2):
 
     prompt = smollm2.prompt(Question("When was the Declaration of Independence signed?"), "auto")
     decoding = Decoding(max_tokens=16)
-    answer = smollm2.decode(prompt, [()], decoding, alternatives_above=0.02).continuations[0]
+    answer = smollm2.decode(DecodeRequest(prompt, [()], decoding, alternatives_above=0.02)).continuations[0]
     prefixes = [
         (*answer.token_ids[:i], options[1].token_id)
         for i, options in enumerate(answer.alternatives[:-1])
         if len(options) > 1
     ]
-    found = smollm2.decode(prompt, prefixes[:5], decoding).continuations
+    found = smollm2.decode(DecodeRequest(prompt, prefixes[:5], decoding)).continuations
     for prefix, branch in zip(prefixes[:5], found, strict=True):
         ids, logprobs = decode_from_scratch(smollm2, prompt, prefix, decoding.max_tokens)
         assert list(branch.token_ids) == ids[: len(branch.token_ids)]
@@ -160,7 +161,7 @@ def test_real_model_tree_equals_from_scratch(smollm2):
 
 
 def test_a_prefix_as_long_as_an_answer_may_be_stays_as_it_is():
-    found = tiny_lm("llama").decode(PROMPT, [(7, 8, 9, 10), (7,)], Decoding(max_tokens=4)).continuations
+    found = tiny_lm("llama").decode(DecodeRequest(PROMPT, [(7, 8, 9, 10), (7,)], Decoding(max_tokens=4))).continuations
     assert (found[0].token_ids, found[0].stop_reason, found[0].decisions) == ((), "length", 0)
     assert len(found[1].token_ids) <= 3
 
@@ -169,7 +170,7 @@ def test_more_paths_than_fit_at_once_take_turns_and_stay_the_same(monkeypatch):
     from sdlg.models.local import transformers_model as transformers_lm
 
     decoding = Decoding(strategy="multinomial", max_tokens=5)
-    together = tiny_lm("llama").decode(PROMPT, [()] * 11, decoding, seed=3)
+    together = tiny_lm("llama").decode(DecodeRequest(PROMPT, [()] * 11, decoding, seed=3))
     monkeypatch.setattr(transformers_lm, "_MOST_PATHS", 4)
-    in_turns = tiny_lm("llama").decode(PROMPT, [()] * 11, decoding, seed=3)
+    in_turns = tiny_lm("llama").decode(DecodeRequest(PROMPT, [()] * 11, decoding, seed=3))
     assert [c.token_ids for c in in_turns.continuations] == [c.token_ids for c in together.continuations]

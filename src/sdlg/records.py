@@ -78,21 +78,24 @@ class Generation:
     token_ids: tuple[int, ...]
     logprobs: tuple[float, ...]
     stop_reason: StopReason
-    stop_logprob: float | None = None  # of the token(s) that ended it; None when it was cut by length
+    ending_logprobs: tuple[float, ...] = ()  # of the token(s) that ended it; () when it was cut by length, or not known
     alternatives: tuple[tuple[Alternative, ...], ...] = field(default=(), repr=False)  # per step, likeliest first
     entropies: tuple[float, ...] = field(default=(), repr=False)  # nats, of the model's distribution; () if not known
-    truncated_mass: tuple[float, ...] = field(
-        default=(), repr=False
-    )  # per step, the probability that a server did not tell
+    truncated_mass: tuple[float, ...] = field(default=(), repr=False)  # per step, the probability of what was not told
 
     def __post_init__(self) -> None:
-        if self.logprobs and len(self.token_ids) != len(self.logprobs):
+        if self.logprobs and self.token_ids and len(self.token_ids) != len(self.logprobs):
             raise ValueError(f"{len(self.token_ids)} tokens but {len(self.logprobs)} log-probabilities")
 
     @property
     def decision_logprobs(self) -> tuple[float, ...]:
         """One log-probability per decision of the model, ending included: their sum is log p(y)."""
-        return self.logprobs if self.stop_logprob is None else (*self.logprobs, self.stop_logprob)
+        return (*self.logprobs, *self.ending_logprobs)
+
+    @property
+    def stop_logprob(self) -> float | None:
+        """Of the ending as a whole."""
+        return math.fsum(self.ending_logprobs) if self.ending_logprobs else None
 
     @property
     def logprob(self) -> float:

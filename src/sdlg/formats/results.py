@@ -122,7 +122,7 @@ def generation_dict(generation: Generation) -> dict[str, Any]:
         "token_ids": list(generation.token_ids),
         "logprobs": list(generation.logprobs),
         "stop_reason": generation.stop_reason,
-        "stop_logprob": generation.stop_logprob,
+        "ending_logprobs": list(generation.ending_logprobs),
         "entropies": list(generation.entropies),
     }
 

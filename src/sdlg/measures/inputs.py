@@ -15,7 +15,7 @@ import numpy as np
 
 from ..clustering import cluster_answers
 from ..errors import SdlgError
-from ..models.base import LanguageModel
+from ..models.base import DecodeRequest, LanguageModel
 from ..nli.base import NliModel
 from ..options import Clustering, Decoding
 from ..records import Cost, Generation, Question
@@ -203,7 +203,7 @@ def _letter_shares(task: _Task, text: str, count: int) -> list[float]:
     """The model's probabilities for the first letters as its next word, normalised over them."""
     asked = Question(text, context=task.question.context)
     prompt = task.model.prompt(asked, task.sources.prompt)
-    decoded = task.model.decode(prompt, [()], Decoding(max_tokens=1), alternatives_above=1e-9)
+    decoded = task.model.decode(DecodeRequest(prompt, [()], Decoding(max_tokens=1), alternatives_above=1e-9))
     task.spent.append(decoded.cost)
     step = decoded.continuations[0]
     masses = dict.fromkeys(LETTERS[:count], 0.0)

@@ -43,14 +43,17 @@ class Continuation:
     token_ids: tuple[int, ...]
     logprobs: tuple[float, ...]
     stop_reason: StopReason
-    stop_logprob: float | None
+    ending_logprobs: tuple[float, ...]  # of the tokens that ended it; () when it was cut by length, or not known
     decisions: int
     dropped: int = 0  # tokens at the end of the prefix that belong to a stop string
     alternatives: tuple[tuple[Alternative, ...], ...] = ()
     entropies: tuple[float, ...] = ()  # nats, of the model's distribution at each decision
-    truncated_mass: tuple[
-        float, ...
-    ] = ()  # probability of the tokens that were not told, where alternatives are; () if none
+    truncated_mass: tuple[float, ...] = ()  # where alternatives are: the probability of the tokens that were not told
+
+    @property
+    def stop_logprob(self) -> float | None:
+        """Of the ending as a whole."""
+        return math.fsum(self.ending_logprobs) if self.ending_logprobs else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,13 +76,13 @@ def finished(
 ) -> Continuation:
     """Cut a continuation at its stop. A stop string may begin in the prefix."""
     if stop is None:
-        return Continuation(ids, logprobs, "length", None, len(ids), 0, alternatives, entropies, truncated_mass)
+        return Continuation(ids, logprobs, "length", (), len(ids), 0, alternatives, entropies, truncated_mass)
     kept = max(stop.kept - len(prefix), 0)
     dropped = max(len(prefix) - stop.kept, 0)
-    ending = math.fsum(logprobs[kept : max(stop.end - len(prefix), 0)])
+    ending = logprobs[kept : max(stop.end - len(prefix), 0)]
     return Continuation(
         ids[:kept], logprobs[:kept], stop.reason, ending, len(ids), dropped,
-        alternatives[: kept + 1], entropies[: kept + 1], truncated_mass[: kept + 1],
+        alternatives[: kept + 1], entropies[: kept + len(ending)], truncated_mass[: kept + 1],
     )  # fmt: skip
 
 
@@ -115,6 +118,22 @@ def tell_all(ended: Ended | None, continuations: Sequence[Continuation]) -> None
             ended(place, continuation)
 
 
+@dataclass(frozen=True, slots=True)
+class DecodeRequest:
+    """What shall be continued, and how. `max_tokens` counts prefix and continuation together.
+
+    Equal prefixes get different continuations: so many samples, or so many of the best hypotheses.
+    """
+
+    prompt: Prompt
+    prefixes: Sequence[tuple[int, ...]]
+    decoding: Decoding
+    seed: Seed = 0
+    alternatives_above: float | None = None  # tell the alternatives of every step that are likelier; None: none
+    watch: Watcher | None = None
+    ended: Ended | None = None
+
+
 class LanguageModel(Protocol):
     """An engine. Implementations: `TransformersModel`, `server.ServedModel`, `ScriptedModel`. Threads may share it."""
 
@@ -129,21 +148,8 @@ class LanguageModel(Protocol):
     def prompt(self, question: Question, style: str, stop: StopRule = NO_STOPS) -> Prompt:
         """Put a question into the form this model reads. Style: auto, chat or plain. `stop` adds to its own stops."""
 
-    def decode(
-        self,
-        prompt: Prompt,
-        prefixes: Sequence[tuple[int, ...]],
-        decoding: Decoding,
-        *,
-        seed: Seed = 0,
-        alternatives_above: float | None = None,
-        watch: Watcher | None = None,
-        ended: Ended | None = None,
-    ) -> Decoded:
-        """Continue prompt + each prefix. `max_tokens` counts prefix and continuation together.
-
-        Equal prefixes get different continuations: so many samples, or so many of the best hypotheses.
-        """
+    def decode(self, request: DecodeRequest) -> Decoded:
+        """Continue the prompt and each prefix."""
 
     def score(self, prompt: Prompt, texts: Sequence[str], *, ended: Sequence[bool] | None = None) -> Scored:
         """The likelihood of given answers, with their ending where they ended. Only if `capabilities.scores_texts`."""

@@ -21,10 +21,8 @@ from .base import (
     Capabilities,
     Continuation,
     Decoded,
-    Ended,
+    DecodeRequest,
     Scored,
-    Seed,
-    Watcher,
     finished,
     path_generator,
     tell_all,
@@ -62,25 +60,16 @@ class ScriptedModel:
         found = [Alternative(self.token_id(token), math.log(p)) for token, p in options.items() if p > 0]
         return sorted(found, key=lambda option: (-option.logprob, option.token_id))
 
-    def decode(
-        self,
-        prompt: Prompt,
-        prefixes: Sequence[tuple[int, ...]],
-        decoding: Decoding,
-        *,
-        seed: Seed = 0,
-        alternatives_above: float | None = None,
-        watch: Watcher | None = None,
-        ended: Ended | None = None,
-    ) -> Decoded:
+    def decode(self, request: DecodeRequest) -> Decoded:
         """One path after the other."""
+        prompt, decoding = request.prompt, request.decoding
         if decoding.strategy not in self.capabilities.strategies:
             raise NotSupported(f"{self.name} cannot decode by {decoding.strategy}")
         found = [
-            self._continue(prompt, prefix, decoding, path_generator(seed, index), alternatives_above)
-            for index, prefix in enumerate(prefixes)
+            self._continue(prompt, prefix, decoding, path_generator(request.seed, index), request.alternatives_above)
+            for index, prefix in enumerate(request.prefixes)
         ]
-        tell_all(ended, found)
+        tell_all(request.ended, found)
         generated = sum(continuation.decisions for continuation in found)
         return Decoded(tuple(found), Cost(prompt_tokens=len(prompt.token_ids), generated_tokens=generated))
 

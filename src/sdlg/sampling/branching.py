@@ -10,7 +10,7 @@ import time
 from dataclasses import dataclass, field
 
 from ..errors import BadOption, NotSupported
-from ..models.base import Continuation, Ended, LanguageModel, Watcher, finished
+from ..models.base import Continuation, DecodeRequest, Ended, LanguageModel, Watcher, finished
 from ..models.stopping import find_stop
 from ..options import Options
 from ..records import Cost, Generation, Prompt, Substitution
@@ -88,9 +88,10 @@ def initial_answer(model: LanguageModel, prompt: Prompt, options: Options, repor
         report("answer", model.text(ids))
 
     decoded = model.decode(
+        DecodeRequest(
         prompt, [()], options.decoding, seed=options.seed,
         alternatives_above=options.scoring.min_probability, watch=watch,
-    )  # fmt: skip
+    ))  # fmt: skip
     cost = decoded.cost + Cost(seconds={"answer": time.perf_counter() - started})
     return Answered(whole_generation(model, decoded.continuations[0]), cost, decoded.notes)
 
@@ -113,9 +114,10 @@ def _branch(
         continuations: tuple[Continuation, ...] = ()
         if prefixes:
             decoded = model.decode(
+                DecodeRequest(
                 prompt, prefixes, options.decoding.for_branches(), seed=(options.seed, drawn + 1), watch=watch,
                 ended=_telling(model, prompt, answer, [s for s in now if not s.ends_answer], report),
-            )  # fmt: skip
+            ))  # fmt: skip
             continuations, round_cost = decoded.continuations, decoded.cost
             cost = cost + round_cost.without_prompt()
             told |= dict.fromkeys(decoded.notes)

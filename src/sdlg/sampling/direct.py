@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 
-from ..models.base import Continuation
+from ..models.base import Continuation, DecodeRequest
 from ..records import Cost, Word
 from ..scoring.alignment import word_spans
 from .record import Request, Sampled, check_strategies, cut_note, whole_generation
@@ -43,9 +43,10 @@ def _sample(strategy: str, request: Request) -> Sampled:
         request.report("branches", generation.text, generation)
 
     decoded = model.decode(
+        DecodeRequest(
         prompt, [()] * options.samples, decoding, seed=options.seed, ended=ended,
         watch=lambda path, token: request.report("branches", f"{options.samples} by {strategy}"),
-    )  # fmt: skip
+    ))  # fmt: skip
     generations = tuple(whole_generation(model, continuation) for continuation in decoded.continuations)
     words = tuple(Word(generations[0].text[a:b], a, b, None) for a, b in word_spans(generations[0].text))
     notes = [*cut_note(generations[0], options), *decoded.notes]

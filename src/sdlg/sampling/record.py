@@ -85,13 +85,12 @@ def whole_generation(
     """Prefix and continuation as one sequence. A stop string that began in the prefix takes its tokens with it."""
     kept = len(prefix) - grown.dropped
     ids = (*prefix[:kept], *grown.token_ids)
-    stop_logprob = None if grown.stop_logprob is None else grown.stop_logprob + sum(prefix_logprobs[kept:])
+    ending = (*prefix_logprobs[kept:], *grown.ending_logprobs)
     logprobs = (*prefix_logprobs[:kept], *grown.logprobs)
-    decisions = len(logprobs) + (stop_logprob is not None)
-    entropies = (*prefix_entropies, *grown.entropies)[:decisions]
+    entropies = (*prefix_entropies, *grown.entropies)[: len(logprobs) + len(ending)]
     text = model.text(ids).strip()
     return Generation(
-        text, ids, logprobs, grown.stop_reason, stop_logprob, grown.alternatives, entropies, grown.truncated_mass
+        text, ids, logprobs, grown.stop_reason, ending, grown.alternatives, entropies, grown.truncated_mass
     )
 
 

@@ -15,9 +15,8 @@ import torch
 from torch import Tensor
 
 from ...concurrency.limits import check_limit
-from ...options import Decoding
-from ...records import Alternative, StopRule
-from ..base import Continuation, Ended, Seed, Watcher, finished, path_generator
+from ...records import Alternative
+from ..base import Continuation, DecodeRequest, finished, path_generator
 from ..stopping import Stop, find_stop
 from .choosing import alternatives_above, choose_greedy, choose_multinomial
 from .kv_tree import KVTree
@@ -62,31 +61,24 @@ def step_entropies(logprobs: Tensor) -> list[float]:
 
 
 def decode_paths(
-    tree: KVTree,
-    starts: Sequence[Start],
-    decoding: Decoding,
-    rule: StopRule,
-    text_of: TextOf,
-    *,
-    seed: Seed,
-    first_path: int = 0,
-    min_probability: float | None,
-    watch: Watcher | None,
-    ended: Ended | None = None,
+    tree: KVTree, starts: Sequence[Start], request: DecodeRequest, text_of: TextOf, first_path: int = 0
 ) -> list[Continuation]:
-    """Greedy or multinomial: one token per live path and step; a finished path is no longer fed."""
+    """Greedy or multinomial: one token per live path and step; a finished path is no longer fed.
+
+    `first_path` is the number of the first of these paths among all that draw by the request's seed.
+    """
     paths = [
-        DecodingPath(i, start.prefix, start.node, path_generator(seed, first_path + i))
+        DecodingPath(i, start.prefix, start.node, path_generator(request.seed, first_path + i))
         for i, start in enumerate(starts)
     ]
     live, logits = paths, torch.stack([start.logits for start in starts])
     while True:
         check_limit()
         logprobs = torch.log_softmax(logits, dim=-1)  # (live, V)
-        if decoding.strategy == "greedy":
+        if request.decoding.strategy == "greedy":
             tokens = choose_greedy(logprobs)
         else:
-            tokens = choose_multinomial(logprobs, decoding, [path.generator for path in live]).to(logits.device)
+            tokens = choose_multinomial(logprobs, request.decoding, [path.generator for path in live]).to(logits.device)
         chosen = logprobs.gather(1, tokens[:, None])[:, 0].tolist()
         entropies = step_entropies(logprobs)
         going = []
@@ -94,15 +86,15 @@ def decode_paths(
             path.ids.append(token)
             path.logprobs.append(logprob)
             path.entropies.append(entropies[row])
-            if min_probability is not None:
-                path.alternatives.append(alternatives_above(logprobs[row], min_probability))
-            path.stop = find_stop(rule, (*path.prefix, *path.ids), text_of)
-            if watch and path.stop is None:
-                watch(first_path + path.index, token)
-            if path.stop is None and len(path.prefix) + len(path.ids) < decoding.max_tokens:
+            if request.alternatives_above is not None:
+                path.alternatives.append(alternatives_above(logprobs[row], request.alternatives_above))
+            path.stop = find_stop(request.prompt.stop, (*path.prefix, *path.ids), text_of)
+            if request.watch and path.stop is None:
+                request.watch(path.index, token)
+            if path.stop is None and len(path.prefix) + len(path.ids) < request.decoding.max_tokens:
                 going.append(path)
-            elif ended:
-                ended(first_path + path.index, path.finish())
+            elif request.ended:
+                request.ended(path.index, path.finish())
         if not going:
             return [path.finish() for path in paths]
         live = going

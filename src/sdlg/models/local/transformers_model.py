@@ -20,7 +20,7 @@ from torch import Tensor
 from ...concurrency.in_flight import one_at_a_time
 from ...options import BEAMS, STRATEGIES, Decoding
 from ...records import Cost, Generation, Prompt, Question, StopRule
-from ..base import NO_STOPS, Capabilities, Continuation, Decoded, Ended, Scored, Seed, Watcher, tell_all
+from ..base import NO_STOPS, Capabilities, Continuation, Decoded, DecodeRequest, Scored, tell_all
 from ..prompts import check_fits
 from ..tokenizing import TextSide, common_length
 from .beam_search import beam_search
@@ -35,7 +35,7 @@ T = TypeVar("T")
 DEFAULT_PREFIX_BYTES = 256 * 2**20
 _PREFILL_CHUNK = 1024  # tokens per forward pass of a long prompt: bounds the memory of attention
 _MOST_PATHS = 64  # decoded together; more take turns, since every path's columns are seen by all
-_COMPLETE = Continuation((), (), "length", None, 0)
+_COMPLETE = Continuation((), (), "length", (), 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,36 +91,25 @@ class TransformersModel:
     # -- decoding -----------------------------------------------------------------------------------------------
 
     @one_at_a_time
-    def decode(
-        self,
-        prompt: Prompt,
-        prefixes: Sequence[tuple[int, ...]],
-        decoding: Decoding,
-        *,
-        seed: Seed = 0,
-        alternatives_above: float | None = None,
-        watch: Watcher | None = None,
-        ended: Ended | None = None,
-    ) -> Decoded:
+    def decode(self, request: DecodeRequest) -> Decoded:
         """Continue prompt + each prefix, all together. A prefix as long as an answer may be stays as it is."""
-        decoding = self._within_context(prompt, decoding)
+        request = replace(request, decoding=self._within_context(request.prompt, request.decoding))
         started = self._network.forward_tokens, self._network.steps
-        places = [place for place, prefix in enumerate(prefixes) if len(prefix) < decoding.max_tokens]
-        unfinished = [prefixes[place] for place in places]
-        watch, ended = _placed(watch, places), _placed(ended, places)
+        unfinished = [k for k, prefix in enumerate(request.prefixes) if len(prefix) < request.decoding.max_tokens]
         grown: list[Continuation] = []
-        reused = len(prompt.token_ids)
-        most = len(unfinished) if decoding.strategy in BEAMS else _MOST_PATHS
+        reused = len(request.prompt.token_ids)
+        most = len(unfinished) if request.decoding.strategy in BEAMS else _MOST_PATHS
         for first in range(0, len(unfinished), most):
-            some = unfinished[first : first + most]
-            continuations, held = self._grow(prompt, some, decoding, seed, first, alternatives_above, watch, ended)
+            places = unfinished[first : first + most]
+            continuations, held = self._grow(_part(request, places), first)
             grown += continuations
             reused = held if first == 0 else reused  # what the first round has run is there for the others
         left = iter(grown)
-        whole = [next(left, None) if len(p) < decoding.max_tokens else _COMPLETE for p in prefixes]
+        unfinished_places = set(unfinished)
+        whole = [next(left, None) if k in unfinished_places else _COMPLETE for k in range(len(request.prefixes))]
         return Decoded(
             tuple(continuation for continuation in whole if continuation is not None),
-            self._cost(prompt, sum(continuation.decisions for continuation in grown), reused, started),
+            self._cost(request.prompt, sum(continuation.decisions for continuation in grown), reused, started),
         )
 
     def _cost(self, prompt: Prompt, decisions: int, reused: int, started: tuple[int, int]) -> Cost:
@@ -132,30 +121,18 @@ class TransformersModel:
             decode_steps=self._network.steps - started[1],
         )
 
-    def _grow(
-        self,
-        prompt: Prompt,
-        prefixes: Sequence[tuple[int, ...]],
-        decoding: Decoding,
-        seed: Seed,
-        first_path: int,
-        min_probability: float | None,
-        watch: Watcher | None,
-        ended: Ended | None,
-    ) -> tuple[list[Continuation], int]:
+    def _grow(self, request: DecodeRequest, first_path: int) -> tuple[list[Continuation], int]:
         """The continuations, and how many prompt tokens did not have to be run."""
-        is_chain = list(prefixes) == [()] and decoding.strategy not in BEAMS
-        prefix_kv, tip, reused = self._prefix_kv(prompt, at_tip=is_chain)
+        is_search = request.decoding.strategy in BEAMS
+        is_chain = list(request.prefixes) == [()] and not is_search
+        prefix_kv, tip, reused = self._prefix_kv(request.prompt, at_tip=is_chain)
         tree: KVTree = Chain(prefix_kv) if is_chain else LAYOUTS[self.layout](prefix_kv)
-        starts = self._starts(tree, prefix_kv, prompt.token_ids, prefixes, tip)
-        if decoding.strategy in BEAMS:
-            continuations = self._search(tree, starts, prompt, prefixes, decoding, min_probability)
-            tell_all(ended, continuations)
+        starts = self._starts(tree, prefix_kv, request.prompt.token_ids, request.prefixes, tip)
+        if is_search:
+            continuations = self._search(tree, starts, request)
+            tell_all(request.ended, continuations)
         else:
-            continuations = decode_paths(
-                tree, starts, decoding, prompt.stop, self.text,
-                seed=seed, first_path=first_path, min_probability=min_probability, watch=watch, ended=ended,
-            )  # fmt: skip
+            continuations = decode_paths(tree, starts, request, self.text, first_path)
         tree.close()
         self._store.keep(prefix_kv)
         return continuations, reused
@@ -182,24 +159,18 @@ class TransformersModel:
         cut.tip, cut.prompt = prefix_kv.tip, prefix_kv.prompt
         return cut
 
-    def _search(
-        self,
-        tree: KVTree,
-        starts: Sequence[Start],
-        prompt: Prompt,
-        prefixes: Sequence[tuple[int, ...]],
-        decoding: Decoding,
-        min_probability: float | None,
-    ) -> list[Continuation]:
+    def _search(self, tree: KVTree, starts: Sequence[Start], request: DecodeRequest) -> list[Continuation]:
         """One search per different prefix; as many of its hypotheses as the prefix was given times."""
+        prefixes = list(request.prefixes)
         first = {start.prefix: start for start in starts}
-        counts = [list(prefixes).count(prefix) for prefix in first]
-        found = beam_search(
-            tree, list(first.values()), counts, decoding, prompt.stop, self.text, min_probability=min_probability
-        )
-        if list(prefixes) == [()]:
-            tree.keep_path(found[0][0].node)
-        left = {prefix: iter(results) for prefix, results in zip(first, found, strict=True)}
+        counts = [prefixes.count(prefix) for prefix in first]
+        hypotheses = beam_search(
+            tree, list(first.values()), counts, request.decoding, request.prompt.stop, self.text,
+            min_probability=request.alternatives_above,
+        )  # fmt: skip
+        if prefixes == [()]:
+            tree.keep_path(hypotheses[0][0].node)
+        left = {prefix: iter(results) for prefix, results in zip(first, hypotheses, strict=True)}
         results = [next(left[prefix], None) for prefix in prefixes]
         return [result.continuation for result in results if result is not None]
 
@@ -219,7 +190,7 @@ class TransformersModel:
         tree.close()
         self._store.keep(prefix_kv)
         generations = tuple(
-            Generation(text, ids, tuple(steps[: len(ids)]), "eos" if has else "length", steps[-1] if has else None)
+            Generation(text, ids, tuple(steps[: len(ids)]), "eos" if has else "length", (steps[-1],) if has else ())
             for text, ids, steps, has in zip(texts, answers, found, has_ending, strict=True)
         )
         return Scored(generations, self._cost(prompt, 0, reused, started))
@@ -277,9 +248,14 @@ class TransformersModel:
         return self._words.vocabulary
 
 
-def _placed(tell: Callable[[int, T], None] | None, places: Sequence[int]) -> Callable[[int, T], None] | None:
-    """Tell of a path by its place among all prefixes, finished ones included."""
-    return None if tell is None else lambda path, what: tell(places[path], what)
+def _part(request: DecodeRequest, places: Sequence[int]) -> DecodeRequest:
+    """The same request for some of its prefixes; whoever watches is told their places among all."""
+
+    def placed(tell: Callable[[int, T], None] | None) -> Callable[[int, T], None] | None:
+        return None if tell is None else lambda path, what: tell(places[path], what)
+
+    prefixes = [request.prefixes[place] for place in places]
+    return replace(request, prefixes=prefixes, watch=placed(request.watch), ended=placed(request.ended))
 
 
 def _run(tree: KVTree, feeds: Sequence[_Feed]) -> list[tuple[int, Tensor]]:

@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ...records import StopReason, StopRule
-from ..base import Continuation, Watcher, finished
+from ...records import StopReason
+from ..base import Continuation, DecodeRequest, finished
 from ..stopping import Stop, cut_at_ending, find_stop
 from .capabilities import ServerCapabilities
 from .connection import Nonsense
@@ -31,19 +31,12 @@ class RequestPath:
 class PathReply:
     """Reads one reply, until the answer ends. `floor` is that of alternatives; None: none are wanted."""
 
-    def __init__(
-        self,
-        path: RequestPath,
-        rule: StopRule,
-        server: ServerCapabilities,
-        words: Words,
-        floor: float | None,
-        watch: Watcher | None,
-    ) -> None:
-        self.path, self.floor = path, floor
+    def __init__(self, path: RequestPath, request: DecodeRequest, server: ServerCapabilities, words: Words) -> None:
+        self.path, self.floor = path, request.alternatives_above
         self.steps: list[Step] = []
         self.usage = Usage()
-        self._rule, self._server, self._words, self._watch = rule, server, words, watch
+        self._rule, self._watch = request.prompt.stop, request.watch
+        self._server, self._words = server, words
         self._wants_steps = server.usable_logprobs > 0
         self._stop: Stop | None = None
         self._finish: str | None = None
@@ -127,7 +120,7 @@ class PathReply:
         if self._ended_by_itself and self._ends_with_a_control_token:
             stop = Stop("eos", size - 1, size)  # an ending that we did not know
         elif self._ended_by_itself:  # it does not say with what
-            return Continuation(ids, logprobs, "eos", None, self.decisions, 0, told, truncated_mass=truncated_mass)
+            return Continuation(ids, logprobs, "eos", (), self.decisions, 0, told, truncated_mass=truncated_mass)
         return finished(self.path.prefix, ids, logprobs, stop, told, truncated_mass=truncated_mass)
 
     def _text_alone(self) -> Continuation:
@@ -136,7 +129,7 @@ class PathReply:
         reason: StopReason = "length" if self._finish == "length" else "eos"
         if text != self._text:
             reason = "stop_string"
-        return Continuation((self._words.tokens.learn_text(text),), (), reason, None, self.decisions)
+        return Continuation((self._words.tokens.learn_text(text),), (), reason, (), self.decisions)
 
     @property
     def decisions(self) -> int:

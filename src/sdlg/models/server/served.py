@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from ...errors import BadQuestion, NotSupported
 from ...options import BEAMS, STRATEGIES, Decoding
 from ...records import Cost, Prompt, Question, StopRule
-from ..base import NO_STOPS, Capabilities, Continuation, Decoded, Ended, Scored, Seed, Watcher, path_generator, tell_all
+from ..base import NO_STOPS, Capabilities, Continuation, Decoded, DecodeRequest, Scored, path_generator, tell_all
 from ..prompts import check_fits
 from .capabilities import ServerCapabilities
 from .connection import Connection, Json, Refused
@@ -33,7 +33,7 @@ _WIDTH = {"llama.cpp": 1}
 _STOP_STRINGS = 4  # as many as OpenAI takes
 _ONE_QUESTION = (400, 413, 422)  # refusals that another question may not meet
 _PROMPTS = 1_000  # text prompts whose size is remembered
-_NOTHING = Continuation((), (), "length", None, 0)
+_NOTHING = Continuation((), (), "length", (), 0)
 
 
 class ServedModel:
@@ -75,49 +75,39 @@ class ServedModel:
         check_fits(self.name, len(prompt.token_ids), self.server.context_tokens)
         return prompt
 
-    def decode(
-        self,
-        prompt: Prompt,
-        prefixes: Sequence[tuple[int, ...]],
-        decoding: Decoding,
-        *,
-        seed: Seed = 0,
-        alternatives_above: float | None = None,
-        watch: Watcher | None = None,
-        ended: Ended | None = None,
-    ) -> Decoded:
+    def decode(self, request: DecodeRequest) -> Decoded:
         """One request per prefix, all at once; by beam search one per hypothesis and token."""
+        prompt, decoding = request.prompt, request.decoding
         if decoding.strategy not in self.capabilities.strategies:
             raise NotSupported(f"{self.name} cannot decode by {decoding.strategy}")
         room = self._room(prompt, decoding)
         if decoding.strategy in BEAMS:
-            found = self._search(prompt, prefixes, replace(decoding, max_tokens=room), alternatives_above)
-            tell_all(ended, found.continuations)
-            return found
+            decoded = self._search(replace(request, decoding=replace(decoding, max_tokens=room)))
+            tell_all(request.ended, decoded.continuations)
+            return decoded
         paths = [
-            RequestPath(index, prefix, room - len(prefix), int(path_generator(seed, index).integers(2**31)))
-            for index, prefix in enumerate(prefixes)
+            RequestPath(index, prefix, room - len(prefix), int(path_generator(request.seed, index).integers(2**31)))
+            for index, prefix in enumerate(request.prefixes)
         ]
         growing = [path for path in paths if path.room > 0]
-        work = _Work(self, prompt, decoding, alternatives_above, watch, ended)
+        work = _Work(self, request)
         with _refusals_of_one_question():
             replies = self.connection.run(work.all(growing))
         grown = {path.index: reply.continuation for path, reply in zip(growing, replies, strict=True)}
         continuations = tuple(grown.get(path.index, _NOTHING) for path in paths)
         return Decoded(continuations, _cost(prompt, replies), self._notes(prompt, replies))
 
-    def _search(
-        self, prompt: Prompt, prefixes: Sequence[tuple[int, ...]], decoding: Decoding, min_probability: float | None
-    ) -> Decoded:
+    def _search(self, request: DecodeRequest) -> Decoded:
         from .search import search_served  # torch is only needed here
 
+        prompt, prefixes, decoding = request.prompt, request.prefixes, request.decoding
         replies: list[PathReply] = []
         rounds = 0
 
         def next_steps(paths: Sequence[tuple[int, ...]]) -> list[Step]:
             nonlocal rounds
             rounds += 1
-            work = _Work(self, prompt, Decoding(), 0.0)
+            work = _Work(self, DecodeRequest(prompt, paths, Decoding(), alternatives_above=0.0))
             now = self.connection.run(work.all([RequestPath(k, path, 1, 0) for k, path in enumerate(paths)]))
             replies.extend(now)
             return [reply.steps[0] for reply in now]
@@ -127,12 +117,12 @@ class ServedModel:
             return Decoded((_NOTHING,) * len(prefixes), Cost())
         found, taken = search_served(
             next_steps, unfinished, decoding, prompt.stop, self.text,
-            told=self.server.usable_logprobs, min_probability=min_probability,
+            told=self.server.usable_logprobs, min_probability=request.alternatives_above,
         )  # fmt: skip
         left = iter(found)
         whole = [next(left, None) if len(prefix) < decoding.max_tokens else _NOTHING for prefix in prefixes]
         cost = replace(_cost(prompt, replies), decode_steps=rounds)
-        return Decoded(tuple(one for one in whole if one is not None), cost, _untold(taken, min_probability))
+        return Decoded(tuple(one for one in whole if one is not None), cost, _untold(taken, request.alternatives_above))
 
     def _notes(self, prompt: Prompt, replies: Sequence[PathReply]) -> tuple[str, ...]:
         """What the server did not tell, or may have understood otherwise."""
@@ -232,11 +222,7 @@ class _Work:
     """One call of `decode`."""
 
     model: ServedModel
-    prompt: Prompt
-    decoding: Decoding
-    floor: float | None  # of alternatives; None: none are wanted
-    watch: Watcher | None = None
-    ended: Ended | None = None
+    request: DecodeRequest
 
     async def all(self, paths: list[RequestPath]) -> list[PathReply]:
         """Every path's reply, in the order of the paths."""
@@ -246,8 +232,8 @@ class _Work:
         async def one(path: RequestPath) -> PathReply:
             async with turns:
                 reply = await self._one(path)
-            if self.ended is not None:
-                self.ended(path.index, reply.continuation)
+            if self.request.ended is not None:
+                self.request.ended(path.index, reply.continuation)
             return reply
 
         try:
@@ -262,11 +248,11 @@ class _Work:
         return await self.model.connection.complete(
             "chat/completions" if chat else "completions",
             self._body(path),
-            lambda: PathReply(path, self.prompt.stop, self.model.server, self.model.words, self.floor, self.watch),
+            lambda: PathReply(path, self.request, self.model.server, self.model.words),
         )
 
     def _body(self, path: RequestPath) -> Json:
-        server, decoding = self.model.server, self.decoding
+        server, decoding = self.model.server, self.request.decoding
         greedy = decoding.strategy == "greedy"
         body: Json = {
             "model": server.model,
@@ -275,11 +261,11 @@ class _Work:
             "top_p": 1.0 if greedy else max(decoding.top_p, 1e-6),  # 0 keeps the likeliest; servers want more
             "seed": path.seed,
         }
-        if isinstance(self.prompt, TextPrompt):
-            return {**body, **self._text_body(self.prompt, path)}
+        if isinstance(self.request.prompt, TextPrompt):
+            return {**body, **self._text_body(self.request.prompt, path)}
         if server.usable_logprobs:
-            body["logprobs"] = 1 if self.floor is None else server.usable_logprobs
-        ids = [*self.prompt.token_ids, *path.prefix]
+            body["logprobs"] = 1 if self.request.alternatives_above is None else server.usable_logprobs
+        ids = [*self.request.prompt.token_ids, *path.prefix]
         return {**body, **_OWN_WORDS.get(server.kind, {}), "prompt": ids, "stream": True, **self.model.extras()}
 
     def _text_body(self, prompt: TextPrompt, path: RequestPath) -> Json:
@@ -292,7 +278,7 @@ class _Work:
             body["messages"] = [{"role": role, "content": content} for role, content in prompt.messages]
             return {**body, "logprobs": True} if most else body
         body["prompt"] = prompt.text + self.model.text(path.prefix)
-        return {**body, "logprobs": 1 if self.floor is None else most} if most else body
+        return {**body, "logprobs": 1 if self.request.alternatives_above is None else most} if most else body
 
 
 # What the OpenAI protocol has no word for: no sampling but what was asked for, ids in the reply.
