@@ -51,8 +51,7 @@ def judged_same(nli: NliModel, pairs: list[Pair], equivalence: str) -> float:
     """The share of pairs that clustering puts into one cluster."""
     options = Clustering(equivalence=equivalence)
     together = [
-        cluster_answers([one, other], lambda asked, q=question: nli.judge(q, asked), options) == (0, 0)  # type: ignore[misc]
-        for question, one, other in pairs
+        cluster_answers(question, [one, other], nli.judge, options).numbers == (0, 0) for question, one, other in pairs
     ]
     return sum(together) / len(together)
 

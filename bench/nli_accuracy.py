@@ -29,7 +29,7 @@ def main() -> None:
         rows = [row for row in rows if row["label"] in ("contradiction", "neutral", "entailment")]
         if chosen.rows:
             rows = random.Random(0).sample(rows, min(chosen.rows, len(rows)))
-        verdicts = nli.judge("", [(row["premise"], row["hypothesis"]) for row in rows])
+        verdicts = nli.judge("", [(row["premise"], row["hypothesis"]) for row in rows]).probabilities
         right = sum(likeliest(verdict) == row["label"] for row, verdict in zip(rows, verdicts, strict=True))
         share = right / len(rows)
         print(

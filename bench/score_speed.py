@@ -21,12 +21,14 @@ from sdlg.loading.devices import calm_threads
 calm_threads()
 
 from sdlg.clustering import cluster_answers  # noqa: E402
-from sdlg.formats.answers import AnswersRow, parse_row, row_line  # noqa: E402
+from sdlg.formats.answers import AnswersRow, parse_row, row_dict  # noqa: E402
 from sdlg.measures.base import given  # noqa: E402
+from sdlg.measures.measuring import Measured  # noqa: E402
 from sdlg.measures.table import Unavailable, all_measures, measure_all  # noqa: E402
 from sdlg.nli import load_nli  # noqa: E402
 from sdlg.nli.base import NliModel  # noqa: E402
 from sdlg.options import Clustering  # noqa: E402
+from sdlg.records import Cost  # noqa: E402
 
 ANSWERS, GOAL = 10, 0.10
 ARITHMETIC = frozenset({"logprobs", "identities", "clusters", "branchings", "texts", "token_entropies"})
@@ -68,20 +70,22 @@ def score(lines: list[str], names: list[str]) -> int:
     """Parse, measure, write. How many values were found: none must be spared for want of data."""
     values = 0
     for number, line in enumerate(lines, start=1):
-        question, samples = parse_row(line)
-        measured = measure_all(samples, names)
-        told = {name: found.reason if isinstance(found, Unavailable) else found for name, found in measured.items()}
-        values += sum(not isinstance(found, str) for found in told.values())
-        row_line(AnswersRow(number, question, samples), samples.clusters, told)
+        question, inputs = parse_row(line)
+        values_of = measure_all(inputs, names)
+        measures = {
+            name: value.reason if isinstance(value, Unavailable) else value for name, value in values_of.items()
+        }
+        measured = Measured(inputs, measures, Cost())
+        values += len(measured.estimates)
+        json.dumps(row_dict(AnswersRow(number, question, inputs), measured))
     return values
 
 
-def judge(lines: list[str], nli: NliModel) -> None:
-    """What `sdlg score` does with rows whose clusters are missing."""
-    for line in lines:
-        question, samples = parse_row(line)
-        text = question.text
-        cluster_answers(given(samples.texts), lambda pairs, text=text: nli.judge(text, pairs), Clustering())  # type: ignore[misc]
+def judge(lines: list[str], nli: NliModel) -> int:
+    """What `sdlg score` does with rows whose clusters are missing. How many pairs that takes."""
+    rows = [parse_row(line) for line in lines]
+    clusters = [cluster_answers(q.text, given(inputs.texts), nli.judge, Clustering()) for q, inputs in rows]
+    return sum(one.cost.nli_pairs for one in clusters)
 
 
 def seconds(work: Callable[[], object]) -> float:
@@ -103,12 +107,12 @@ def main() -> None:
     found = score(lines[:2], names)
     if found < 2 * len(names):
         print(f"{2 * len(names) - found} of {2 * len(names)} values were not available")
-    some, pairs = lines[: chosen.nli_rows], nli.pairs_run
+    some = lines[: chosen.nli_rows]
     arithmetic = min(seconds(lambda: score(lines, names)) for _ in range(3))
     judged = min(seconds(lambda: judge(some, nli)) for _ in range(3))
     whole = judged * len(lines) / len(some)
     ratio = arithmetic / whole
-    per_row = (nli.pairs_run - pairs) / 3 / len(some)
+    per_row = judge(some, nli) / len(some)
     print(f"score {len(lines)} rows of {ANSWERS} answers by {len(names)} measures: {arithmetic:.2f} s")
     print(f"NLI, {per_row:.1f} pairs a row: {judged:.2f} s for {len(some)} rows, so {whole:.1f} s for {len(lines)}")
     print(f"ratio {ratio:.1%}, goal under {GOAL:.0%}: {'met' if ratio < GOAL else 'NOT met'}")

@@ -146,7 +146,7 @@ class Bench:
 
     def cluster(self, question: str, generations: list[torch.Tensor]) -> None:
         texts = [self.lm.text(ids.tolist()).split("\n")[0].split(" Q:")[0].strip() for ids in generations]
-        cluster_answers(texts, lambda pairs: self.nli.judge(question, pairs), self.pipeline.options.clustering)
+        cluster_answers(question, texts, self.nli.judge, self.pipeline.options.clustering)
 
     def separate(self, question: str) -> None:
         prompt = self.prompt(question)

@@ -18,7 +18,7 @@ from sdlg.models.base import Capabilities, Decoded, DecodeRequest
 from sdlg.models.local.beam_search import beam_search
 from sdlg.models.local.decoding import Start
 from sdlg.models.scripted import END, ScriptedModel
-from sdlg.nli.base import SAME_TEXT, InputGradients, NliProbabilities
+from sdlg.nli.base import SAME_TEXT, InputGradients, Judged, NliProbabilities
 from sdlg.options import STRATEGIES
 from sdlg.records import Cost
 
@@ -197,21 +197,19 @@ class TreeNli:
 
     def __init__(self, tree: Tree, *, informed: bool, seed: int) -> None:
         self.name = "toy-nli"
-        self.pairs_run = self.gradients_run = 0
         self.parameters: int | None = None
         self._tree, self._informed = tree, informed
         self._random = np.random.default_rng([seed, 1])
         self._vectors: Array = np.random.default_rng(seed).standard_normal((tree.branching, WIDTH))
 
-    def judge(self, question: str, pairs: Sequence[tuple[str, str]]) -> list[NliProbabilities]:
-        self.pairs_run += len(pairs)
-        return [SAME_TEXT if self._mean_the_same(*pair) else NliProbabilities(1.0, 0.0, 0.0) for pair in pairs]
+    def judge(self, question: str, pairs: Sequence[tuple[str, str]]) -> Judged:
+        verdicts = [SAME_TEXT if self._mean_the_same(*pair) else NliProbabilities(1.0, 0.0, 0.0) for pair in pairs]
+        return Judged(tuple(verdicts), Cost(nli_pairs=len(pairs)))
 
     def _mean_the_same(self, one: str, other: str) -> bool:
         return self._tree.meanings[words_of(one)] == self._tree.meanings[words_of(other)]
 
     def input_gradients(self, question: str, answer: str) -> InputGradients:
-        self.gradients_run += 1
         words, spans = words_of(answer), tuple(match.span() for match in re.finditer(r"\S+", answer))
         signal = np.array([self._towards_change(words, place) for place in range(len(words))])  # (words, WIDTH)
         noise = self._random.standard_normal(signal.shape)

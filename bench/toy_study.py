@@ -10,12 +10,12 @@ from functools import lru_cache
 import numpy as np
 
 from sdlg.clustering import cluster_answers
-from sdlg.measures import samples_of
+from sdlg.measures import inputs_of
 from sdlg.measures.base import MeasureInputs
 from sdlg.measures.table import measure_all
 from sdlg.options import Options, options_from
 from sdlg.records import Estimate, Question
-from sdlg.sampling import SAMPLERS, Request, Sampled
+from sdlg.sampling import SAMPLERS, SamplingRequest
 from toy_model import (
     Array,
     Meaning,
@@ -72,10 +72,9 @@ def sample(tree: Tree, way: Way, samples: int, seed: int, **changes: object) -> 
     """As `Pipeline.ask` does: sequences by the sampler, clusters by the NLI model."""
     model, nli = model_of(tree), TreeNli(tree, informed=way.informed, seed=seed)
     options = options_for(tree, way, samples, seed).updated(**changes)
-    sampled: Sampled = SAMPLERS[way.sampler](Request(QUESTION, model, nli, options))
-    texts = [generation.text for generation in sampled.generations]
-    clusters = cluster_answers(texts, lambda pairs: nli.judge(QUESTION.text, pairs), options.clustering)
-    return samples_of(sampled.generations, sampled.substitutions, clusters)
+    sampled = SAMPLERS[way.sampler](SamplingRequest(QUESTION, model, nli, options))
+    clusters = cluster_answers(QUESTION.text, sampled.texts, nli.judge, options.clustering)
+    return replace(inputs_of(sampled.samples), clusters=clusters.numbers)
 
 
 def first(samples: MeasureInputs, count: int) -> MeasureInputs:

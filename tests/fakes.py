@@ -9,7 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from sdlg import Pipeline, ScriptedModel
-from sdlg.nli.base import SAME_TEXT, InputGradients, NliProbabilities
+from sdlg.nli.base import SAME_TEXT, InputGradients, Judged, NliProbabilities
+from sdlg.records import Cost
 
 WIDTH = 4
 CONTRADICTION, NEUTRAL, ENTAILMENT = (
@@ -45,9 +46,11 @@ class FakeNli:
         self.parameters = None
         self._judge = judged if callable(judged) else _by_meaning(judged or {})
 
-    def judge(self, question: str, pairs: Sequence[tuple[str, str]]) -> list[NliProbabilities]:
-        self.pairs_run += sum(first != second for first, second in pairs)
-        return [SAME_TEXT if first == second else self._judge(first, second) for first, second in pairs]
+    def judge(self, question: str, pairs: Sequence[tuple[str, str]]) -> Judged:
+        run = sum(first != second for first, second in pairs)
+        self.pairs_run += run
+        verdicts = [SAME_TEXT if first == second else self._judge(first, second) for first, second in pairs]
+        return Judged(tuple(verdicts), Cost(nli_pairs=run))
 
     def input_gradients(self, question: str, answer: str) -> InputGradients:
         self.gradients_run += 1

@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sdlg.clustering import cluster_answers
-from sdlg.nli.base import NliProbabilities
+from sdlg.nli.base import Judged, NliProbabilities
 from sdlg.options import Clustering
+from sdlg.records import Cost
 
 ENTAILS, NEUTRAL, CONTRADICTS = (
     NliProbabilities(0.1, 0.1, 0.8),
@@ -25,13 +26,13 @@ class Table:
     def __init__(self, verdicts):
         self.verdicts, self.asked = verdicts, []
 
-    def __call__(self, pairs):
+    def __call__(self, question, pairs):
         self.asked += pairs
-        return [self.verdicts.get(pair, CONTRADICTS) for pair in pairs]
+        return Judged(tuple(self.verdicts.get(pair, CONTRADICTS) for pair in pairs), Cost(nli_pairs=len(pairs)))
 
 
 def clusters(texts, verdicts, **options):
-    return cluster_answers(texts, Table(verdicts), Clustering(**options))
+    return cluster_answers("", texts, Table(verdicts), Clustering(**options)).numbers
 
 
 def both(*pairs, verdict=ENTAILS):
@@ -52,13 +53,13 @@ def test_neutral_answers_are_equivalent_only_where_contradiction_decides():
 
 def test_equal_texts_are_one_answer_and_are_never_compared():
     judge = Table({})
-    assert cluster_answers(["Paris", " paris", "PARIS ", "Lyon"], judge, Clustering()) == (0, 0, 0, 1)
+    assert cluster_answers("", ["Paris", " paris", "PARIS ", "Lyon"], judge, Clustering()).numbers == (0, 0, 0, 1)
     assert judge.asked == [("Paris", "Lyon")]  # it contradicts, so the other direction is not asked
 
 
 def test_five_identical_answers_are_one_cluster_without_any_pair():
     judge = Table({})
-    assert cluster_answers(["x"] * 5, judge, Clustering()) == (0,) * 5
+    assert cluster_answers("", ["x"] * 5, judge, Clustering()).numbers == (0,) * 5
     assert judge.asked == []
 
 

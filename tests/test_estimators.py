@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import product
 
 import numpy as np
 import pytest
@@ -10,8 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conftest import vectors
+from sdlg.measures import headline
 from sdlg.measures import semantic as s
-from sdlg.measures.base import Branching, MeasureInputs
+from sdlg.measures.base import MeasureInputs
+from sdlg.options import Estimation
+from sdlg.records import Branching
 
 V = vectors("estimator")
 COMMON = ("ms_duplicates", "ms_distinct", "single", "identical", "sdlg")
@@ -23,7 +27,7 @@ def samples_of(case):
     logprobs = tuple(map(tuple, given_["token_logprobs"]))
     chances = given_.get("subst_prob", positions)
     branchings = tuple(
-        None if t is None else Branching(sum(row[:t]), math.log(p))
+        None if t is None else Branching(sum(row[:t]), math.log(p), p)
         for row, t, p in zip(logprobs, positions, chances, strict=True)
     )
     return MeasureInputs(logprobs, tuple(given_["sequence_ids"]), tuple(given_["cluster_ids"]), branchings)
@@ -140,9 +144,17 @@ def any_draws(draw):
     rows = tuple(tuple(draw(st.lists(st.floats(-600, 0), min_size=1, max_size=5))) for _ in range(n))
     clusters = tuple(draw(st.lists(st.integers(0, 3), min_size=n, max_size=n)))
     branchings = tuple(
-        None if k == 0 else Branching(draw(st.floats(-600, 0)), draw(st.floats(-20, 0))) for k in range(n)
+        None if k == 0 else Branching(draw(st.floats(-600, 0)), draw(st.floats(-20, 0)), draw(st.floats(1e-9, 1)))
+        for k in range(n)
     )
     return MeasureInputs(rows, tuple(range(n)), clusters, branchings)
+
+
+WEIGHTINGS = ("importance", "merged_importance", "branch_mass", "uniform")
+
+
+def log_terms(draws, weighting, likelihood):
+    return headline.log_terms(draws, Estimation(weighting, likelihood))
 
 
 def every_estimate(draws):
@@ -152,10 +164,9 @@ def every_estimate(draws):
         s.frequency_entropy(draws),
         s.coverage(draws),
     ]
-    for weighting in ("importance", "branch_mass", "uniform"):
-        for likelihood in s.LIKELIHOODS:
-            masses = s.cluster_log_masses(draws, s.log_terms(draws, weighting, likelihood))
-            found += [s.proper_entropy(masses), s.unnormalised_entropy(masses), s.improper_entropy(masses)]
+    for weighting, likelihood in product(WEIGHTINGS, s.LIKELIHOODS):
+        masses = s.cluster_log_masses(draws, log_terms(draws, weighting, likelihood))
+        found += [s.proper_entropy(masses), s.unnormalised_entropy(masses), s.improper_entropy(masses)]
     return found
 
 
@@ -180,8 +191,8 @@ def test_relabelled_clusters_do_not_matter(draws):
 @given(any_draws())
 def test_entropies_are_between_zero_and_the_log_of_the_clusters(draws):
     most = math.log(len(set(draws.clusters)))
-    for weighting in ("importance", "branch_mass", "uniform"):
-        masses = s.cluster_log_masses(draws, s.log_terms(draws, weighting, "total"))
+    for weighting in WEIGHTINGS:
+        masses = s.cluster_log_masses(draws, log_terms(draws, weighting, "total"))
         assert -1e-12 <= s.proper_entropy(masses) <= most + 1e-9
         assert s.shares(masses).sum() == pytest.approx(1.0)
     assert all(math.isfinite(value) for value in every_estimate(draws))
@@ -204,10 +215,10 @@ def test_semantic_entropy_equals_a_brute_force_twin(draws):
     draws = MeasureInputs(tuple(map(tuple, rows)), draws.identities, draws.clusters)
     mass: dict[int, float] = {}
     for row, cluster in zip(rows, draws.clusters, strict=True):
-        mass[cluster] = mass.get(cluster, 0.0) + math.exp(sum(row)) / len(rows)
+        mass[cluster] = mass.get(cluster, 0.0) + math.exp(sum(row))
     total = sum(mass.values())
     wanted = -sum(m / total * math.log(m / total) for m in mass.values() if m > 0)
-    masses = s.cluster_log_masses(draws, s.log_terms(draws, "uniform", "total"))
+    masses = s.cluster_log_masses(draws, log_terms(draws, "uniform", "total"))
     assert s.proper_entropy(masses) == pytest.approx(wanted, rel=1e-6, abs=1e-9)
 
 

@@ -19,13 +19,14 @@ from sdlg import ScriptedModel
 from sdlg.cli import main
 from sdlg.clustering import cluster_answers
 from sdlg.errors import BadOption, RunError, UnknownName, UsageError
-from sdlg.evaluation import stages
+from sdlg.evaluation import run_models
 from sdlg.evaluation.plan import make_plan, parse_clustering, parse_method, plan_from, seeded, with_additions
 from sdlg.evaluation.results import PAPER_COLUMNS, load_run
 from sdlg.evaluation.run import run_evaluation
 from sdlg.evaluation.store import STAGES, Store
 from sdlg.measures.table import find_measure
 from sdlg.options import Options
+from sdlg.records import Cost
 
 ROWS = [
     {"id": "paris", "question": "Where is the Louvre?", "references": ["It is Paris"], "false_references": ["Nice"]},
@@ -44,8 +45,8 @@ def scripted(monkeypatch):
             raise RunError("no such model")
         return ScriptedModel(CAPITAL)
 
-    monkeypatch.setattr(stages, "load_model", load)
-    monkeypatch.setattr(stages, "load_nli", lambda name, **_: FakeNli(MEANINGS))
+    monkeypatch.setattr(run_models, "load_model", load)
+    monkeypatch.setattr(run_models, "load_nli", lambda name, **_: FakeNli(MEANINGS))
 
 
 def write(path, rows=ROWS):
@@ -165,8 +166,8 @@ def test_rows_are_those_of_asking(tmp_path, monkeypatch, method, script):
     """The run's numbers are those of `Pipeline.ask` with the same seed, at every number of samples."""
     from sdlg import Pipeline
 
-    monkeypatch.setattr(stages, "load_model", lambda *_, **__: ScriptedModel(script))
-    monkeypatch.setattr(stages, "load_nli", lambda *_, **__: FakeNli(MEANINGS))
+    monkeypatch.setattr(run_models, "load_model", lambda *_, **__: ScriptedModel(script))
+    monkeypatch.setattr(run_models, "load_nli", lambda *_, **__: FakeNli(MEANINGS))
     names = ("SE*_SDLG" if method == "sdlg" else "SE*_MS", "PE", "coverage", "semantic_entropy_proper_unique_total")
     plan = plan_of(write(tmp_path / "q.jsonl", ROWS[:1]), methods=(method,), samples=5, measures=names)
     run_evaluation(plan, tmp_path / "run")
@@ -186,14 +187,16 @@ def test_clusters_of_any_kind_come_from_the_stored_verdicts(tmp_path, scripted):
     plan = plan_of(write(tmp_path / "q.jsonl", ROWS[:1]), samples=6)
     run_evaluation(plan, tmp_path / "run")
     run = load_run(tmp_path / "run")
-    texts = [sample["text"] for sample in run.generated["paris"]["methods"]["sdlg"]["samples"]]
-    row = run.clustered["paris"]["methods"]["sdlg"]
+    texts = run.generated["paris"].methods["sdlg"].texts
+    stored_clusters = run.clustered["paris"].methods["sdlg"]
+    judge_again = stored_clusters.table.judge_of(texts)
     nli = FakeNli(MEANINGS)
     for name in ("strict+greedy_first", "strict+components", "not_contradiction+last_match"):
         clustering = parse_clustering(name)
-        direct = cluster_answers(texts, lambda pairs: nli.judge("", pairs), clustering)
-        assert cluster_answers(texts, stages.verdicts(row, texts), clustering) == direct
-    assert tuple(row["clusters"]) == cluster_answers(texts, stages.verdicts(row, texts), plan.options.clustering)
+        direct = cluster_answers("", texts, nli.judge, clustering).numbers
+        assert cluster_answers("", texts, judge_again, clustering).numbers == direct
+    again = cluster_answers("", texts, judge_again, plan.options.clustering)
+    assert (stored_clusters.clusters, again.cost) == (again.numbers, Cost())
 
 
 def test_a_finished_run_loads_nothing(tmp_path, scripted, monkeypatch):
@@ -201,7 +204,7 @@ def test_a_finished_run_loads_nothing(tmp_path, scripted, monkeypatch):
     run_evaluation(plan, tmp_path / "run")
     before = stored(tmp_path / "run")
     for name in ("load_model", "load_nli", "load_similarity", "load_metrics"):
-        monkeypatch.setattr(stages, name, lambda *_, **__: pytest.fail("loaded again"))
+        monkeypatch.setattr(run_models, name, lambda *_, **__: pytest.fail("loaded again"))
     run_evaluation(plan, tmp_path / "run")
     assert stored(tmp_path / "run") == before
 
@@ -219,7 +222,7 @@ def test_a_new_measure_generates_nothing_again(tmp_path, scripted, monkeypatch):
     run_evaluation(plan, tmp_path / "run")
     before = stored(tmp_path / "run")
     for name in ("load_model", "load_nli"):
-        monkeypatch.setattr(stages, name, lambda *_, **__: pytest.fail("loaded again"))
+        monkeypatch.setattr(run_models, name, lambda *_, **__: pytest.fail("loaded again"))
     more = with_additions(plan, plan, measures=("number_of_clusters",), clusterings=("strict+components",))
     run_evaluation(more, tmp_path / "run", stages=("measure",))
     after = stored(tmp_path / "run")
@@ -232,8 +235,8 @@ def test_a_new_measure_generates_nothing_again(tmp_path, scripted, monkeypatch):
 
 
 def test_answers_that_are_empty_are_rows_like_any_other(tmp_path, monkeypatch):
-    monkeypatch.setattr(stages, "load_model", lambda *_, **__: ScriptedModel({"": {"<end>": 1.0}}))
-    monkeypatch.setattr(stages, "load_nli", lambda *_, **__: FakeNli())
+    monkeypatch.setattr(run_models, "load_model", lambda *_, **__: ScriptedModel({"": {"<end>": 1.0}}))
+    monkeypatch.setattr(run_models, "load_nli", lambda *_, **__: FakeNli())
     run_evaluation(plan_of(write(tmp_path / "q.jsonl", ROWS[:1])), tmp_path / "run")
     run = load_run(tmp_path / "run")
     assert run.generated["paris"]["answer"]["text"] == ""
@@ -455,7 +458,7 @@ def test_killed_at_ten_moments_a_run_ends_with_the_rows_of_an_undisturbed_one(tm
     """Real processes, SIGKILL at random moments while rows are being made, then one that is left alone."""
     data, chance = write(tmp_path / "q.jsonl", QUESTIONS), random.Random(5)
     context = get_context("forkserver")
-    context.set_forkserver_preload(["sdlg.evaluation.stages", "sdlg.models.local.loading", "sdlg.nli.classifier"])
+    context.set_forkserver_preload(["sdlg.evaluation.worker", "sdlg.models.local.loading", "sdlg.nli.classifier"])
     whole, broken = tmp_path / "whole", tmp_path / "broken"
 
     def start(folder):

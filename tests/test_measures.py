@@ -19,10 +19,10 @@ from hypothesis import strategies as st
 from conftest import vectors
 from sdlg.errors import RunError, UnknownName
 from sdlg.measures import table
-from sdlg.measures.base import Branching, Measure, MeasureInputs
+from sdlg.measures.base import Measure, MeasureInputs
 from sdlg.measures.spread import longest_common_subsequence, rouge_l, words
 from sdlg.measures.table import FIELDS, MEASURES, Unavailable, all_measures, find_measure, measure_all
-from sdlg.records import Estimate
+from sdlg.records import Branching, Estimate
 
 V = vectors("estimator")
 DOCS = Path(__file__).resolve().parents[1] / "docs" / "measures.md"
@@ -65,7 +65,7 @@ def vector_samples(case):
     branchings = None
     if "subst_pos" in given_:
         branchings = tuple(
-            None if t is None else Branching(sum(row[:t]), math.log(p))
+            None if t is None else Branching(sum(row[:t]), math.log(p), p)
             for row, t, p in zip(logprobs, given_["subst_pos"], given_["subst_prob"], strict=True)
         )
     identities, clusters = tuple(given_["sequence_ids"]), tuple(given_["cluster_ids"])
@@ -128,7 +128,7 @@ def test_sar_vectors():
 def test_the_papers_names_are_the_variants_of_the_authors_code():
     """official_cross_check gives mean log-probabilities directly: one-token answers have mean = total."""
     given_, out = V["official_cross_check"]["input"], V["official_cross_check"]["output"]
-    branchings = (None, *(Branching(0.0, math.log(w)) for w in given_["weights_raw"][1:]))
+    branchings = (None, *(Branching(0.0, math.log(w), w) for w in given_["weights_raw"][1:]))
     means = tuple((x,) for x in given_["avg_logprob"])
     samples = MeasureInputs(logprobs=means, clusters=tuple(given_["cluster_ids"]), branchings=branchings)
     assert value_of("SE*_SDLG", samples) == close(out["sdlg_ln"])
@@ -151,7 +151,10 @@ def make(seed, clusters, deepest=3.0, duplicated=True):
     matrices = [np.round(rng.random((n, n)), int(rng.integers(0, 4))) for _ in range(3)]
     pick = lambda values: tuple(values[k] for k in source)  # noqa: E731
     square = lambda matrix: matrix[np.ix_(source, source)]  # noqa: E731
-    branches = [None, *(Branching(-deepest * rng.random(), -1 - 5 * rng.random()) for _ in range(n - 1))]
+    branches = [
+        None,
+        *(Branching(-deepest * rng.random(), (own := -1 - 5 * rng.random()), math.exp(own)) for _ in range(n - 1)),
+    ]
     options = rng.dirichlet(np.ones(len(set(clusters))))
     return MeasureInputs(
         logprobs=pick(rows),

@@ -34,7 +34,7 @@ EMPTY = {"": {"<end>": 0.8, "Paris": 0.2}}
 CERTAIN = {"": {"Paris": 1.0}}
 SCRIPTS = {"capital": CAPITAL, "long": LONG, "tokyo": TOKYO, "empty": EMPTY, "certain": CERTAIN}
 
-WEIGHTINGS, LIKELIHOODS = ("importance", "branch_mass", "uniform"), ("length_normalised", "total")
+WEIGHTINGS, LIKELIHOODS = ("importance", "merged_importance", "branch_mass", "uniform"), ("length_normalised", "total")
 VARIANTS = list(product(SCRIPTS, WEIGHTINGS, LIKELIHOODS, ("normalised", "unnormalised")))
 
 
@@ -47,8 +47,7 @@ def asked(script: str = "capital", **options) -> dict:
 
 
 def decisions(sample: dict) -> list[float]:
-    ending = [] if sample["stop_logprob"] is None else [sample["stop_logprob"]]
-    return sample["logprobs"] + ending
+    return sample["logprobs"] + sample["ending_logprobs"]
 
 
 def likelihood(sample: dict, kind: str) -> float:
@@ -57,18 +56,27 @@ def likelihood(sample: dict, kind: str) -> float:
 
 
 def branch_mass(sample: dict) -> float:
-    change = sample["substitution"]
-    if change is None:
+    branching = sample["branching"]
+    if branching is None:
         return math.exp(sum(decisions(sample)))
-    return math.exp(sum(sample["logprobs"][: change["position"]])) * change["importance"]
+    return math.exp(branching["shared_logprob"]) * branching["mass"]
 
 
 def importance(sample: dict) -> float:
-    return 1.0 if sample["substitution"] is None else sample["substitution"]["importance"]
+    return 1.0 if sample["branching"] is None else math.exp(sample["branching"]["logprob"])
+
+
+def merged_importance(sample: dict) -> float:
+    return 1.0 if sample["branching"] is None else sample["branching"]["mass"]
 
 
 def weights(samples: list[dict], weighting: str) -> list[float]:
-    weigh = {"importance": importance, "branch_mass": branch_mass, "uniform": lambda sample: 1.0}[weighting]
+    weigh = {
+        "importance": importance,
+        "merged_importance": merged_importance,
+        "branch_mass": branch_mass,
+        "uniform": lambda sample: 1.0,
+    }[weighting]
     return [weigh(sample) / sum(map(weigh, samples)) for sample in samples]
 
 
@@ -80,6 +88,8 @@ def cluster_masses(samples: list[dict], terms: list[float]) -> list[float]:
 def headline_masses(samples: list[dict], options: dict) -> list[float]:
     if options["weighting"] == "branch_mass":
         return cluster_masses(samples, [branch_mass(sample) for sample in samples])
+    if options["weighting"] == "uniform":
+        return cluster_masses(samples, [likelihood(sample, options["likelihood"]) for sample in samples])
     terms = zip(weights(samples, options["weighting"]), samples, strict=True)
     return cluster_masses(samples, [weight * likelihood(sample, options["likelihood"]) for weight, sample in terms])
 
@@ -139,7 +149,7 @@ def test_the_json_is_valid_and_its_parts_agree(script, options):
     samples, answer = result["samples"], result["answer"]
     assert len(samples) <= result["options"]["samples"]
     assert all(
-        samples[0][name] == answer[name] for name in ("text", "token_ids", "logprobs", "stop_reason", "stop_logprob")
+        samples[0][name] == answer[name] for name in ("text", "token_ids", "logprobs", "stop_reason", "ending_logprobs")
     )
     assert [sample["substitution"] is None for sample in samples] == [True] + [False] * (len(samples) - 1)
     assert all(len(sample["token_ids"]) == len(sample["logprobs"]) for sample in samples)
@@ -196,7 +206,7 @@ def test_an_answer_that_may_end_early_has_a_branch_that_ends():
         if sample["substitution"] and sample["substitution"]["ends_answer"]
     ]
     assert [sample["text"] for sample in ends] == ["In July"]
-    assert ends[0]["stop_logprob"] == pytest.approx(math.log(0.1))
+    assert ends[0]["ending_logprobs"] == pytest.approx([math.log(0.1)])
 
 
 def test_the_same_question_gives_the_same_json_but_for_seconds():

@@ -237,7 +237,7 @@ def row(*answers, question="Where is the cat?"):
 def test_clusters_and_graphs_come_from_the_nli_model():
     question, samples = row({"text": "Paris"}, {"text": "paris it is"}, {"text": "Lyon"})
     nli = FakeNli({"paris it is": "Paris"})
-    found = compute_inputs(samples, question, frozenset({"clusters", "entailment"}), InputModels(nli=nli)).samples
+    found = compute_inputs(samples, question, frozenset({"clusters", "entailment"}), InputModels(nli=nli)).inputs
     assert found.clusters == (0, 0, 1)
     assert found.entailment.shape == (3, 3)
     assert found.entailment[0, 1] > 0.5 > found.entailment[0, 2]
@@ -246,7 +246,7 @@ def test_clusters_and_graphs_come_from_the_nli_model():
 def test_likelihoods_and_relevance_come_from_a_named_model():
     question, samples = row({"text": "the cat sat"}, {"text": "the dog ran"})
     sources = InputModels(tiny_lm("llama"), FakeNli({}), FakeSimilarity())
-    found = compute_inputs(samples, question, frozenset({"logprobs", "relevance"}), sources).samples
+    found = compute_inputs(samples, question, frozenset({"logprobs", "relevance"}), sources).inputs
     assert [len(r) for r in found.relevance] == [len(steps) for steps in found.logprobs]
     assert all(0 <= value <= 1 for r in found.relevance for value in r)
     assert all(r[-1] == 0.0 for r in found.relevance)  # the ending
@@ -258,9 +258,7 @@ def test_a_token_without_which_the_text_stays_the_same_is_irrelevant():
         {"text": "a b", "logprobs": [-1.0, -1.0], "tokens": ["a", " b"]},
         {"text": "a", "logprobs": [-1], "tokens": ["a"]},
     )
-    found = compute_inputs(
-        samples, question, frozenset({"relevance"}), InputModels(similarity=FakeSimilarity())
-    ).samples
+    found = compute_inputs(samples, question, frozenset({"relevance"}), InputModels(similarity=FakeSimilarity())).inputs
     assert found.relevance[0][1] == pytest.approx(1 - 5 / 6)
 
 
@@ -268,7 +266,7 @@ def test_p_true_and_self_assessment_are_probabilities_of_the_model(smollm2):
     question, samples = row(
         {"text": "Paris", "cluster": 0}, {"text": "Lyon", "cluster": 1}, question="What is the capital of France?"
     )
-    found = compute_inputs(samples, question, frozenset({"p_true", "assessment"}), InputModels(smollm2)).samples
+    found = compute_inputs(samples, question, frozenset({"p_true", "assessment"}), InputModels(smollm2)).inputs
     assert 0 <= found.p_true <= 1
     assert len(found.assessment) == 2
     assert sum(found.assessment) == pytest.approx(1.0)

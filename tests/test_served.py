@@ -56,7 +56,7 @@ from sdlg.errors import (
     TimedOut,
     UnknownName,
 )
-from sdlg.evaluation import stages
+from sdlg.evaluation import run_models
 from sdlg.evaluation.store import STAGES, Store
 from sdlg.formats.questions import ERROR_FORMAT
 from sdlg.formats.results import FORMAT
@@ -175,7 +175,7 @@ def comparable(result, counted=("generated_tokens", "nli_pairs", "nli_gradients"
     found["cost"] = {name: found["cost"][name] for name in counted}
     for one in (found["answer"], *found["samples"]):
         del one["entropies"]
-    del found["answer"]["unseen"]
+    del found["answer"]["truncated_mass"]
     return found
 
 
@@ -637,18 +637,18 @@ def test_what_is_not_told_is_counted_and_nothing_is_invented(connected, tokenize
         change = sample.substitution
         token = "<end>" if change.ends_answer else (" " if change.position else "") + change.replacement.strip()
         assert math.exp(change.logprob) == pytest.approx(told[change.position][token])
-    note = [note for note in result.notes if "answer.unseen" in note]
+    note = [note for note in result.notes if "answer.truncated_mass" in note]
     cut = sum(len(CAPITAL[state]) > most for state in states)
     assert len(note) == (cut > 0)
     assert all(f"at {cut} of 4 steps" in one and "--max-logprobs" in one for one in note)
-    assert json.loads(result.to_json())["answer"]["unseen"] == list(result.answer.truncated_mass)
+    assert json.loads(result.to_json())["answer"]["truncated_mass"] == list(result.answer.truncated_mass)
 
 
 def test_there_is_no_note_where_what_is_not_told_is_too_unlikely(connected):
     _, model = connected(most=3, clamps=True)
     result = pipeline(model, samples=10, min_probability=0.06).ask(QUESTION)
     assert result.answer.truncated_mass == pytest.approx([0, 0, 0.05, 0], abs=1e-9)
-    assert not [note for note in result.notes if "unseen" in note]
+    assert not [note for note in result.notes if "truncated_mass" in note]
 
 
 def test_a_drawn_token_outside_of_the_told_ones_does_not_hide_what_is_not_told(connected, tmp_path):
@@ -667,7 +667,7 @@ def test_a_search_counts_what_it_was_not_told_too(connected):
     result = pipeline(model, strategy="beam", branch_strategy="greedy", beams=2, min_probability=0.05).ask(QUESTION)
     assert result.answer.text == "A"
     assert result.answer.truncated_mass[0] == pytest.approx(0.07 + 0.04 + 0.02)
-    assert any("answer.unseen" in note for note in result.notes)
+    assert any("answer.truncated_mass" in note for note in result.notes)
 
 
 def test_a_search_that_needs_more_than_is_told_is_refused(connected):
@@ -1655,7 +1655,7 @@ RUN = [f"Question {k}?" for k in range(6)]
 @pytest.fixture
 def fake_nli(monkeypatch):
     monkeypatch.setattr("sdlg.pipeline.load_nli", lambda name, **_: Nli(name=name))
-    monkeypatch.setattr(stages, "load_nli", lambda name, **_: Nli(name=name))
+    monkeypatch.setattr(run_models, "load_nli", lambda name, **_: Nli(name=name))
 
 
 def asked_of(server):

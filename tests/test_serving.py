@@ -280,7 +280,7 @@ def test_a_stream_tells_tokens_answer_branches_and_the_same_result(server):
     branches = [e["sample"] for e in events if e["type"] == "branch"]
     assert [b["text"] for b in branches] == [s["text"] for s in result["samples"][1:]]
     assert set(branches[0]) == {
-        "text", "token_ids", "logprobs", "stop_reason", "stop_logprob", "entropies", "substitution",
+        "text", "token_ids", "logprobs", "stop_reason", "ending_logprobs", "entropies", "substitution",
     }  # fmt: skip
     assert branches[0]["substitution"]["rank"] == 1
 

@@ -65,7 +65,7 @@ names = st.sampled_from(
         "uncertainty", "tools", "logit_bias", "stream_options",
     ]
 )  # fmt: skip
-answer_names = ("logprobs", "tokens", "token_ids", "cluster", "substitution", "entropies", "stop_logprob")
+answer_names = ("logprobs", "tokens", "token_ids", "cluster", "substitution", "entropies", "ending_logprobs")
 answers = st.lists(
     st.dictionaries(st.sampled_from(answer_names), anything).map(lambda more: {"text": "a", **more}), max_size=4
 )

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from .asking import ask, ask_async
     from .errors import SdlgError
     from .formats.results import Result
     from .models import LanguageModel, ScriptedModel, load_model
     from .nli import NliModel, load_nli
     from .options import Options
-    from .pipeline import Pipeline, Progress, ask, ask_async
+    from .pipeline import Pipeline, Progress
     from .records import Question
 
 _HOMES = {
@@ -28,8 +29,8 @@ _HOMES = {
     "Options": "options",
     "Pipeline": "pipeline",
     "Progress": "pipeline",
-    "ask": "pipeline",
-    "ask_async": "pipeline",
+    "ask": "asking",
+    "ask_async": "asking",
     "Question": "records",
     "Result": "formats.results",
 }

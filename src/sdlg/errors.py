@@ -7,13 +7,15 @@ SdlgError
 │   ├── BadQuestion         an empty question or a line that is not a question
 │   ├── PromptTooLong       the prompt does not fit the model's context
 │   └── NotSupported        the model cannot do what the method needs
+├── InputUnavailable        what one measure needs cannot be had: a reason, beside the other measures
 └── RunError                the request was fine, the run was not (exit code 1)
     ├── ModelNotFound       no such model on this machine or hub
     ├── LabelNotFound       an NLI model without contradiction or entailment
-    ├── CacheUnavailable    the cache folder cannot be written (full, read-only)
-    ├── ServerFailed        a model server that is gone, silent, or answers nonsense
-    ├── TimedOut            a deadline passed
-    └── Cancelled           nobody wants the answer any more
+    └── Interrupted         the work was broken off: always passed on, never stored as if it were an answer
+        ├── CacheUnavailable    the cache folder cannot be written (full, read-only)
+        ├── ServerFailed        a model server that is gone, silent, or answers nonsense
+        ├── TimedOut            a deadline passed
+        └── Cancelled           nobody wants the answer any more
 """
 
 
@@ -49,6 +51,10 @@ class NotSupported(UsageError):
     """The model cannot do what the method needs."""
 
 
+class InputUnavailable(SdlgError):
+    """What one measure needs cannot be had."""
+
+
 class RunError(SdlgError):
     """The request was fine, the run was not."""
 
@@ -61,19 +67,23 @@ class LabelNotFound(RunError):
     """An NLI model that lacks a label we need."""
 
 
-class CacheUnavailable(RunError):
+class Interrupted(RunError):
+    """The work was broken off, and may be taken up again."""
+
+
+class CacheUnavailable(Interrupted):
     """The cache folder cannot be written."""
 
 
-class ServerFailed(RunError):
+class ServerFailed(Interrupted):
     """A model server that is gone, silent, or answers nonsense."""
 
 
-class TimedOut(RunError):
+class TimedOut(Interrupted):
     """A deadline passed."""
 
 
-class Cancelled(RunError):
+class Cancelled(Interrupted):
     """Nobody wants the answer any more."""
 
 

@@ -133,7 +133,9 @@ class Clustering(_Checked):
 class Estimation(_Checked):
     """Which variant of semantic entropy is the headline and gives the clusters' probabilities (method.md §6)."""
 
-    weighting: str = _one_of("importance", "branch_mass", "uniform", help="how much each sequence counts")
+    weighting: str = _one_of(
+        "importance", "merged_importance", "branch_mass", "uniform", help="how much each sequence counts"
+    )
     likelihood: str = _one_of("length_normalised", "total", help="a sequence's likelihood")
     logarithm: str = _one_of("unnormalised", "normalised", help="of the cluster's mass, or of its share")
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from copy import copy
 from dataclasses import dataclass, replace
-from functools import cache, cached_property, lru_cache, partial
+from functools import cache, cached_property, partial
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -20,20 +20,27 @@ from .clustering import cluster_answers
 from .concurrency.in_flight import in_thread, run_in_flight
 from .concurrency.limits import Limit, check_limit, limited
 from .errors import BadQuestion
-from .formats.answers import inputs_dict
+from .formats.answers import evidence_dict
 from .formats.results import Result
-from .measures import cluster_probabilities, estimate_all, samples_of
-from .measures.base import Measure
+from .measures import Measure, MeasureInputs, inputs_of
+from .measures.base import given
+from .measures.headline import cluster_probabilities, estimate_all, sample_weights
 from .measures.inputs import InputModels
-from .measures.measuring import SIMILARITY_FIELDS, Measured, chosen_measures, measure, needed_fields
-from .measures.semantic import coverage, normalised_weights
-from .models import LanguageModel, checked_name, full_name, load_model
+from .measures.measuring import (
+    SIMILARITY_FIELDS,
+    Measured,
+    asked_measures,
+    chosen_measures,
+    measure,
+    needed_fields,
+)
+from .measures.semantic import coverage
+from .models import LanguageModel, checked_name, load_model
 from .nli import NliModel, load_nli
-from .options import options_from, pick
-from .records import Cluster, Cost, Estimate, Generation, Question, Sample, Substitution, is_unicode
+from .options import Estimation, options_from, pick
+from .records import Cluster, Cost, Generation, Question, Sampled, Setup, Substitution, is_unicode
 from .risk import Risk
-from .sampling import SAMPLERS, Request, Sampled
-from .scoring.alignment import token_texts
+from .sampling import SAMPLERS, SamplingRequest
 from .similarity import MINILM, SimilarityModel, load_similarity
 
 DEFAULT_MODEL, DEFAULT_NLI = "smollm2", "nli-minilm"
@@ -88,15 +95,20 @@ class Pipeline:
         self.options = options_from(preset, options)  # wrong options are told before models are loaded
         self._sampler = pick("method", SAMPLERS, self.method)
         self.risk = calibration if isinstance(calibration, Risk | None) else Risk.load(calibration)
-        asked_for = [*measures, *([self.risk.origin.measure_name] if self.risk else [])]
-        self.measures = chosen_measures(asked_for) if asked_for else {}
+        self.measures = asked_measures(measures, self.risk.origin.measure_name if self.risk else None)
         self._watch = watch
+        self._named: dict[str, Any] = {
+            "dtype": dtype,
+            "tokenizer": tokenizer,
+            "similarity_model": _name_of(similarity_model),
+            "other_models": [_name_of(other) or "" for other in other_models],
+        }
         watch(Progress("load", f"language model {checked_name(model) if isinstance(model, str) else ''}"))
         self.model = load_model(model, device=device, dtype=dtype, tokenizer=tokenizer, retry_seconds=retry_seconds)
         watch(Progress("load", f"NLI model {nli if isinstance(nli, str) else ''}"))
         self.nli = load_nli(nli, device=device)
         self._similarity = _Once(lambda: similarity_model and load_similarity(similarity_model, device=device))
-        self.sources = InputModels(
+        self.input_models = InputModels(
             self.model,
             self.nli,
             self._similarity_for(self.measures),
@@ -118,8 +130,8 @@ class Pipeline:
         other._sampler = pick("method", SAMPLERS, other.method)
         other.options = options_from(preset, options) if preset else self.options.updated(**options)
         other.measures = {**self.measures, **(chosen_measures(measures) if measures else {})}
-        other.sources = replace(
-            self.sources,
+        other.input_models = replace(
+            self.input_models,
             prompt=other.options.prompt,
             clustering=other.options.clustering,
             similarity=self._similarity_for(other.measures),
@@ -129,9 +141,9 @@ class Pipeline:
         other._embedding_map = (self._embedding_map or other._fit_map()) if mapped else None
         return other
 
-    def input_models(self, measures: Mapping[str, Measure]) -> InputModels:
+    def input_models_of(self, measures: Mapping[str, Measure]) -> InputModels:
         """All models that these measures may ask."""
-        return replace(self.sources, similarity=self._similarity_for(measures))
+        return replace(self.input_models, similarity=self._similarity_for(measures))
 
     def _similarity_for(self, measures: Mapping[str, Measure]) -> SimilarityModel | None:
         return self._similarity() if needed_fields(measures.values()) & SIMILARITY_FIELDS else None
@@ -165,7 +177,7 @@ class Pipeline:
     ) -> Result:
         """Answer one question and say how sure the model is of what it means. `timeout` is in seconds."""
         with limited(Limit(timeout)):
-            return self._ask(_checked(question, context), watch or self._watch)
+            return self._ask(checked_question(question, context), watch or self._watch)
 
     async def ask_async(
         self,
@@ -188,35 +200,35 @@ class Pipeline:
         for _, answered in run_in_flight(self.ask, questions, self.in_flight if in_flight is None else in_flight):
             yield answered.result()
 
-    def _ask(self, asked: Question, watch: Watch) -> Result:
-        def report(
+    def _ask(self, question: Question, watch: Watch) -> Result:
+        def observe(
             stage: str, text: str, generation: Generation | None = None, substitution: Substitution | None = None
         ) -> None:
             check_limit()
             watch(Progress(stage, text, generation, substitution))
 
-        sampled = self._sampler(Request(asked, self.model, self.nli, self.options, self._embedding_map, report))
-        report("clusters", "")
-        pairs, started = self.nli.pairs_run, time.perf_counter()
-        clusters = cluster_answers(
-            [generation.text for generation in sampled.generations],
-            lambda asked_pairs: self.nli.judge(asked.text, asked_pairs),
-            self.options.clustering,
+        sampled = self._sampler(
+            SamplingRequest(question, self.model, self.nli, self.options, self._embedding_map, observe)
         )
-        spent = Cost(nli_pairs=self.nli.pairs_run - pairs, seconds={"clusters": time.perf_counter() - started})
-        return self._result(asked, sampled, clusters, sampled.cost + spent)
+        observe("clusters", "")
+        started = time.perf_counter()
+        clusters = cluster_answers(question.text, sampled.texts, self.nli.judge, self.options.clustering)
+        clustered = Cost(seconds={"clusters": time.perf_counter() - started})
+        samples = [
+            replace(sample, cluster=number) for sample, number in zip(sampled.samples, clusters.numbers, strict=True)
+        ]
+        measured = measure(inputs_of(samples), question, self.measures, self.input_models)
+        cost = sampled.cost + clusters.cost + clustered + measured.cost
+        return self._result(question, replace(sampled, samples=tuple(samples), cost=cost), measured)
 
-    def _result(self, question: Question, sampled: Sampled, clusters: tuple[int, ...], cost: Cost) -> Result:
-        started, able = time.perf_counter(), self.model.capabilities
-        tokens = tuple(tuple(token_texts(generation.token_ids, self.model.text)) for generation in sampled.generations)
-        drawn = samples_of(sampled.generations, sampled.substitutions, clusters, tokens)
-        weights = normalised_weights(drawn, self.options.estimation.weighting)
-        shares = cluster_probabilities(drawn, self.options.estimation)
-        members = [tuple(n for n, c in enumerate(clusters) if c == number) for number in range(len(shares))]
-        estimates: dict[str, Estimate] = estimate_all(drawn, self.options.estimation)
-        measured = measure(drawn, question, self.measures, self.sources)
-        estimates |= {name: found for name, found in measured.measures.items() if isinstance(found, Estimate)}
-        reasons = [f"{name}: {found}" for name, found in measured.measures.items() if isinstance(found, str)]
+    def _result(self, question: Question, sampled: Sampled, measured: Measured) -> Result:
+        """Put together what was sampled, clustered and measured: arithmetic only."""
+        started, estimation = time.perf_counter(), self.options.estimation
+        inputs, able = inputs_of(sampled.samples), self.model.capabilities
+        weights = sample_weights(inputs, estimation)
+        estimates = {**estimate_all(inputs, estimation), **measured.estimates}
+        reasons = [f"{name}: {reason}" for name, reason in measured.reasons.items()]
+        notes = (*sampled.notes, *reasons, *able.shortcomings, *self._warnings, *self._format_warning(question))
         result = Result(
             question=question,
             model=self.model.name,
@@ -225,19 +237,52 @@ class Pipeline:
             preset=self.preset,
             options=self.options,
             words=sampled.words,
-            samples=tuple(map(Sample, sampled.generations, clusters, weights, sampled.substitutions, tokens)),
-            clusters=tuple(Cluster(number, share, members[number]) for number, share in enumerate(shares)),
+            samples=tuple(replace(s, weight=w) for s, w in zip(sampled.samples, weights, strict=True)),
+            clusters=_clusters(inputs, estimation),
             estimates=estimates,
-            coverage=None if drawn.logprobs is None else coverage(drawn),
-            evidence=inputs_dict(measured.samples) if self.measures else {},
-            cost=cost + measured.cost + Cost(seconds={"estimates": time.perf_counter() - started - _spent(measured)}),
-            notes=(
-                *sampled.notes, *reasons, *able.shortcomings, *self._warnings, *self._format_warning(question)
-            ),
+            coverage=None if inputs.logprobs is None else coverage(inputs),
+            cost=sampled.cost + Cost(seconds={"estimates": time.perf_counter() - started}),
+            notes=notes,
+            setup=chosen_setup(self.measures, self.risk, **self._named),
+            evidence=evidence_dict(measured.inputs) if self.measures else {},
             approximate=able.approximate,
             candidates=sampled.candidates,
-        )  # fmt: skip
+        )
         return result if self.risk is None else replace(result, risk=self.risk.of(result))
+
+
+def chosen_setup(
+    measures: Mapping[str, Measure],
+    risk: Risk | None,
+    *,
+    dtype: str | None,
+    tokenizer: str | None,
+    similarity_model: str | None,
+    other_models: Sequence[str],
+) -> Setup:
+    """What shapes results besides models, method and options. Whatever does not matter here is left out."""
+    compares = bool(needed_fields(measures.values()) & SIMILARITY_FIELDS)
+    return Setup(
+        tuple(measures),
+        None if risk is None else risk.fingerprint,
+        similarity_model if compares else None,
+        tuple(other_models),
+        dtype,
+        tokenizer,
+    )
+
+
+def _clusters(inputs: MeasureInputs, estimation: Estimation) -> tuple[Cluster, ...]:
+    shares = cluster_probabilities(inputs, estimation)
+    members: dict[int, list[int]] = {}
+    for index, number in enumerate(given(inputs.clusters)):
+        members.setdefault(number, []).append(index)
+    return tuple(Cluster(number, share, tuple(members[number])) for number, share in enumerate(shares))
+
+
+def _name_of(model: object) -> str | None:
+    """What was asked for by name, or what a loaded model calls itself."""
+    return str(model) if isinstance(model, str | Path) else getattr(model, "name", None)
 
 
 class _Once:
@@ -251,11 +296,8 @@ class _Once:
             return self._make()
 
 
-def _spent(measured: Measured) -> float:
-    return sum(measured.cost.seconds.values())
-
-
-def _checked(question: str | Question, context: str | None) -> Question:
+def checked_question(question: str | Question, context: str | None) -> Question:
+    """A question that can be asked."""
     asked = question if isinstance(question, Question) else Question(question)
     asked = asked if context is None else replace(asked, context=context)
     if not asked.text.strip():
@@ -263,58 +305,3 @@ def _checked(question: str | Question, context: str | None) -> Question:
     if not is_unicode(f"{asked.text}{asked.context}"):
         raise BadQuestion("the question holds half a surrogate pair, which is no character")
     return asked
-
-
-_loading = Lock()
-
-
-@lru_cache(maxsize=1)
-def _loaded(model: str, nli: str, **where: Any) -> tuple[LanguageModel, NliModel]:
-    return load_model(model, **where), load_nli(nli, device=where["device"])
-
-
-def ask(
-    question: str | Question,
-    *,
-    model: ModelSource = DEFAULT_MODEL,
-    nli: NliSource = DEFAULT_NLI,
-    samples: int = 10,
-    method: str = "sdlg",
-    preset: str = "default",
-    seed: int = 0,
-    context: str | None = None,
-    timeout: float | None = None,
-    device: str | None = None,
-    dtype: str | None = None,
-    tokenizer: str | None = None,
-    retry_seconds: float | None = None,
-    measures: Sequence[str] = (),
-    similarity_model: str | SimilarityModel = MINILM,
-    other_models: Sequence[ModelSource] = (),
-    calibration: CalibrationSource = None,
-    **options: Any,
-) -> Result:
-    """Ask one question: `sdlg.ask("Who wrote Hamlet?")`. Models named as before stay loaded between calls.
-
-    `samples` counts all sequences, the initial answer included. `timeout` is in seconds; `tokenizer` and
-    `retry_seconds` are for models on servers. Further options are those of `sdlg.Options`, by name.
-    """
-    asked = _checked(question, context)
-    options_from(preset, {"samples": samples, "seed": seed, **options})
-    pick("method", SAMPLERS, method.replace("-", "_"))
-    if isinstance(model, str) and isinstance(nli, str):
-        with _loading:  # together, they would each load everything
-            model, nli = _loaded(
-                full_name(model), nli, device=device, dtype=dtype, tokenizer=tokenizer, retry_seconds=retry_seconds
-            )
-    pipeline = Pipeline(
-        model, nli, method=method, preset=preset, device=device, dtype=dtype, measures=measures,
-        similarity_model=similarity_model, other_models=other_models, calibration=calibration, samples=samples,
-        seed=seed, **options,
-    )  # fmt: skip
-    return pipeline.ask(asked, timeout=timeout)
-
-
-async def ask_async(question: str | Question, **named: Any) -> Result:
-    """`ask` for `await`, with the same arguments: for servers and notebooks. Cancelling it stops the work."""
-    return await in_thread(partial(ask, question, **named))

@@ -1,7 +1,7 @@
 """The frozen records that move rightward through the program. Standard library only.
 
-question → Prompt → Generation (the initial answer, with its alternatives) → Substitution (ranked)
-→ Generation (a branch) → Cluster → Estimate → Result.
+question → Prompt → Generation (the initial answer, with its alternatives) → Substitution (ranked) → Sample (a branch)
+→ Sampled (all of them) → Cluster → Estimate → Result.
 
 Log-probabilities are natural logs at temperature 1. Entropies are in nats; higher is less certain.
 """
@@ -120,19 +120,45 @@ class Substitution:
 
 
 @dataclass(frozen=True, slots=True)
+class Branching:
+    """How a generation left the initial answer: what it shares with it, and the token it left with."""
+
+    shared_logprob: float  # log p(y_<t)
+    logprob: float  # log p(y_t | y_<t) of this very token
+    mass: float  # its probability, with that of the candidates merged into it
+
+
+@dataclass(frozen=True, slots=True)
 class Sample:
-    """A generation in its place among the others."""
+    """A generation in its place among the others: sampled here, read from a file, or given by a user."""
 
     generation: Generation
-    cluster: int
-    weight: float  # of the estimator in `Result.estimates`; all weights sum to 1
-    substitution: Substitution | None = None  # None for the initial answer
-    tokens: tuple[str, ...] = ()  # the text, token by token
+    tokens: tuple[str, ...] = ()  # the text, token by token; () if not known
+    substitution: Substitution | None = None  # None for an answer that is not a branch
+    branching: Branching | None = None  # as numbers
+    cluster: int | None = None  # None: not clustered yet
+    weight: float | None = None  # of the estimator in `Result.estimates`; all weights sum to 1
 
     @property
     def text(self) -> str:
         """The answer's text."""
         return self.generation.text
+
+
+@dataclass(frozen=True, slots=True)
+class Sampled:
+    """What a method made: the initial answer first where it has one, its words, and what that cost."""
+
+    samples: tuple[Sample, ...]
+    words: tuple[Word, ...]  # of the first sample
+    cost: Cost
+    notes: tuple[str, ...] = ()
+    candidates: tuple[Substitution, ...] = ()  # all that were ranked, best first
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """The answers' texts."""
+        return tuple(sample.text for sample in self.samples)
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,6 +203,18 @@ class AnswerRisk:
 
 
 @dataclass(frozen=True, slots=True)
+class Setup:
+    """What shaped a result besides models, method and options: results of two setups do not belong in one file."""
+
+    measures: tuple[str, ...] = ()  # that were asked for, by the names they were asked by
+    calibration: str | None = None  # its fingerprint
+    similarity_model: str | None = None  # None: no measure needed one
+    other_models: tuple[str, ...] = ()
+    dtype: str | None = None  # None: the default of the device
+    tokenizer: str | None = None  # None: the model's own
+
+
+@dataclass(frozen=True, slots=True)
 class Cost:
     """What an answer cost. Additive."""
 
@@ -196,6 +234,11 @@ class Cost:
             stages[stage] = stages.get(stage, 0.0) + seconds
         counts = {name: getattr(self, name) + getattr(other, name) for name in COUNTED}
         return Cost(**counts, seconds=stages)
+
+    def from_cold(self) -> Cost:
+        """As if nothing had been there from earlier questions: the same in whatever order they are asked."""
+        run = self.forward_tokens + self.reused_tokens
+        return Cost(self.prompt_tokens, self.generated_tokens, run, nli_gradients=self.nli_gradients)
 
     def without_prompt(self) -> Cost:
         """The same for a further round on a prompt that was counted already."""

@@ -314,7 +314,7 @@ const entropyOf = (result) => result.estimates.semantic_entropy?.value;
 const secondsOf = (cost) => Object.values(cost.seconds).reduce((sum, seconds) => sum + seconds, 0);
 
 function likelihoodOf(sequence) {
-  const steps = sequence.stop_logprob === null ? sequence.logprobs : [...sequence.logprobs, sequence.stop_logprob];
+  const steps = [...sequence.logprobs, ...sequence.ending_logprobs];
   if (!steps.length) return { probability: NaN, perplexity: NaN };
   const sum = steps.reduce((total, step) => total + step, 0);
   return { probability: Math.exp(sum), perplexity: Math.exp(-sum / steps.length) };

@@ -15,7 +15,7 @@ from ..concurrency.in_flight import run_in_flight
 from ..errors import BadOption, BadQuestion, Cancelled, RunError, SdlgError, ServerFailed
 from ..options import options_from
 from .files import open_output, read_text, write_line
-from .flags import add_asking, add_models, add_options, load_pipeline, named_options
+from .flags import add_asking, add_models, add_options, load_pipeline, named_options, named_setup
 
 if TYPE_CHECKING:
     from ..formats.questions import Asked
@@ -128,7 +128,8 @@ def _ask_many(parsed: argparse.Namespace, changes: dict[str, object], context: s
     done = 0
     if parsed.out:
         models = {"model": parsed.model, "nli": parsed.nli, "method": parsed.method.replace("-", "_")}
-        done = finished_lines(Path(parsed.out), asked, {**models, **flat_options(asdict(options))})
+        run = {**models, **flat_options(asdict(options)), **flat_options(asdict(named_setup(parsed)))}
+        done = finished_lines(Path(parsed.out), asked, run)
         if done:
             then = "going on" if done < len(asked) else "nothing is left to do"
             print(f"sdlg: {parsed.out} holds {done} of {len(asked)} results; {then}", file=sys.stderr)

@@ -80,7 +80,7 @@ def _eval(parsed: argparse.Namespace) -> int:
     quiet_transformers()
     from ..evaluation.progress_view import print_summary, run_progress
     from ..evaluation.run import run_evaluation
-    from ..evaluation.stages import RuntimeConfig
+    from ..evaluation.run_models import RuntimeConfig
     from ..evaluation.store import STAGES
 
     plan = _plan(parsed, folder)
@@ -93,7 +93,7 @@ def _eval(parsed: argparse.Namespace) -> int:
             runtime=RuntimeConfig(parsed.device, parsed.tokenizer, parsed.retry_seconds, parsed.in_flight),
             engine=_engine(parsed),
             watch=progress.watch,
-            tell=progress.tell,
+            announce=progress.announce,
         )
     print_summary(folder, sys.stdout)
     return 0

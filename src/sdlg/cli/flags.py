@@ -11,6 +11,7 @@ from .files import names_in, quiet_transformers
 
 if TYPE_CHECKING:
     from ..pipeline import Pipeline
+    from ..records import Setup
 
 
 def add_models(command: argparse.ArgumentParser) -> Any:
@@ -67,6 +68,20 @@ def load_pipeline(parsed: argparse.Namespace, **more: Any) -> Pipeline:
     return Pipeline(
         parsed.model, parsed.nli, method=parsed.method, preset=parsed.preset, device=parsed.device, dtype=parsed.dtype,
         tokenizer=parsed.tokenizer, retry_seconds=parsed.retry_seconds, calibration=parsed.calibration, **named,
+    )  # fmt: skip
+
+
+def named_setup(parsed: argparse.Namespace) -> Setup:
+    """What the pipeline's results will say that they were made with, before any model is loaded."""
+    from ..measures.measuring import asked_measures
+    from ..pipeline import chosen_setup
+    from ..risk import Risk
+
+    risk = None if parsed.calibration is None else Risk.load(parsed.calibration)
+    return chosen_setup(
+        asked_measures(names_in(parsed.measures), risk.origin.measure_name if risk else None), risk, dtype=parsed.dtype,
+        tokenizer=parsed.tokenizer, similarity_model=parsed.similarity_model,
+        other_models=names_in(parsed.other_models),
     )  # fmt: skip
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..errors import BadOption, BadQuestion, SdlgError
+from ..errors import BadOption, BadQuestion, Interrupted, SdlgError
 from .files import names_in, open_output, quiet_transformers, read_text, write_line
 
 if TYPE_CHECKING:
@@ -66,12 +67,12 @@ def _score(parsed: argparse.Namespace) -> int:
     rows = list(read_rows(_text(parsed.file).split("\n")))
     if not rows:
         raise BadQuestion(f"there is no row in {parsed.file}; put one JSON object on each line")
-    sources = _sources(parsed, rows, measures)
+    models = _input_models(parsed, rows, measures)
     _make_empty(parsed.out)
     failed = 0
     with open_output(parsed.out) as output:
         for row in rows:
-            failed += _score_row(parsed.file, row, measures, sources, output)
+            failed += _score_row(parsed.file, row, measures, models, output)
     if failed:
         print(f"sdlg: {failed} of {len(rows)} rows could not be scored", file=sys.stderr)
     return 1 if failed else 0
@@ -86,26 +87,28 @@ def _make_empty(path: str | None) -> None:
         Path(path).write_bytes(b"")
 
 
-def _score_row(file: str, row: AnswersRow, measures: Mapping[str, Measure], sources: InputModels, output: Any) -> bool:
+def _score_row(file: str, row: AnswersRow, measures: Mapping[str, Measure], models: InputModels, output: Any) -> bool:
     """Whether the row failed."""
-    from ..formats.answers import row_line
+    from ..formats.answers import row_dict
     from ..measures.measuring import measure
 
-    if row.question is None or row.samples is None:
+    if row.question is None or row.inputs is None:
         print(f"{file}:{row.line}: {row.error}", file=sys.stderr)
         return True
-    if len(row.samples) == 1:
+    if len(row.inputs) == 1:
         print(f"{file}:{row.line}: only one answer; what compares answers says little of it", file=sys.stderr)
     try:
-        measured = measure(row.samples, row.question, measures, sources)
+        measured = measure(row.inputs, row.question, measures, models)
+    except Interrupted:  # a server that is gone ends the file: what is left is no fault of its rows
+        raise
     except SdlgError as error:
         print(f"{file}:{row.line}: {error}", file=sys.stderr)
         return True
-    write_line(output, row_line(row, measured.samples.clusters, measured.measures))
+    write_line(output, json.dumps(row_dict(row, measured), ensure_ascii=False))
     return False
 
 
-def _sources(parsed: argparse.Namespace, rows: list[AnswersRow], measures: Mapping[str, Measure]) -> InputModels:
+def _input_models(parsed: argparse.Namespace, rows: list[AnswersRow], measures: Mapping[str, Measure]) -> InputModels:
     """Load only what some row lacks and some measure needs."""
     from ..measures.inputs import InputModels
     from ..measures.measuring import NLI_FIELDS, SIMILARITY_FIELDS, needed_fields
@@ -115,7 +118,7 @@ def _sources(parsed: argparse.Namespace, rows: list[AnswersRow], measures: Mappi
     if parsed.other_models and not parsed.model:
         raise BadOption("--other-models needs --model, the model that the answers are from")
     needs = needed_fields(measures.values())
-    missing = frozenset().union(*(needs - row.samples.known for row in rows if row.samples is not None))
+    missing = frozenset().union(*(needs - row.inputs.known for row in rows if row.inputs is not None))
     quiet_transformers()
     model, nli, similarity, others = None, None, None, []
     if parsed.model:

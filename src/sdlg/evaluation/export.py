@@ -7,13 +7,14 @@ measures.parquet    one row per question × method × measure × number of sampl
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 from ..errors import RunError
 from .results import RunResults, load_run
-from .store import StageRow
+
+TableRow = dict[str, Any]
 
 
 def export_run(folder: Path) -> list[Path]:
@@ -34,51 +35,52 @@ def export_run(folder: Path) -> list[Path]:
     return written
 
 
-def _questions(run: RunResults) -> Iterator[StageRow]:
-    for name, row in run.generated.items():
-        judged = run.judged.get(name, {})
-        without = judged.get("scores_without_stock", {})
-        answer = row.get("answer", {})
+def _questions(run: RunResults) -> Iterator[TableRow]:
+    for name, generated in run.generated.items():
+        judged, answer = run.judged.get(name), generated.answer
+        scores = judged.scores if judged else {}
+        without = (judged.scores_without_stock if judged else None) or {}
         yield {
             "id": name,
-            "question": row["question"],
-            "answer": answer.get("text"),
-            "stop_reason": answer.get("stop_reason"),
-            "skipped": row.get("skipped"),
-            **{metric: judged.get("scores", {}).get(metric) for metric in run.metrics},
+            "question": generated.question,
+            "answer": answer and answer.text,
+            "stop_reason": answer and answer.generation.stop_reason,
+            "skipped": generated.skipped or None,
+            **{metric: scores.get(metric) for metric in run.metrics},
             **{f"{metric}_without_stock": without.get(metric) for metric in run.metrics if run.has_stock},
         }
 
 
-def _samples(run: RunResults) -> Iterator[StageRow]:
-    for name, row in run.generated.items():
-        for method, sampled in row.get("methods", {}).items():
-            clusters = run.clustered.get(name, {}).get("methods", {}).get(method, {}).get("clusters")
-            for number, sample in enumerate(sampled["samples"]):
-                change = sample["substitution"] or {}
+def _samples(run: RunResults) -> Iterator[TableRow]:
+    for name, generated in run.generated.items():
+        clustered = run.clustered.get(name)
+        for method, sampled in generated.methods.items():
+            clusters = clustered.methods[method].clusters if clustered else None
+            for number, sample in enumerate(sampled.samples):
+                change = sample.substitution
                 yield {
                     "id": name,
                     "method": method,
                     "sample": number + 1,
-                    "text": sample["text"],
-                    "logprob": math.fsum([*sample["logprobs"], sample["stop_logprob"] or 0.0]),
-                    "tokens": len(sample["token_ids"]),
-                    "stop_reason": sample["stop_reason"],
+                    "text": sample.text,
+                    "logprob": sample.generation.logprob,
+                    "tokens": len(sample.generation.token_ids),
+                    "stop_reason": sample.generation.stop_reason,
                     "cluster": clusters[number] if clusters else None,
-                    "changed": change.get("original"),
-                    "changed_to": change.get("replacement"),
+                    "changed": change and change.original,
+                    "changed_to": change and change.replacement,
                 }
 
 
-def _measures(run: RunResults) -> Iterator[StageRow]:
-    for name, row in run.measured.items():
-        for method, measures in row["values"].items():
+def _measures(run: RunResults) -> Iterator[TableRow]:
+    for name, measured in run.measured.items():
+        for method, measures in measured.values.items():
             for measure, values in measures.items():
                 for count, value in enumerate(values, start=1):
                     yield {"id": name, "method": method, "measure": measure, "samples": count, "value": value}
 
 
-_TABLES: Mapping[str, Callable[[RunResults], Iterator[StageRow]]] = {
+_TABLES: Mapping[str, Callable[[RunResults], Iterator[TableRow]]] = {
     "questions": _questions,
     "samples": _samples,
     "measures": _measures,

@@ -67,7 +67,7 @@ def headline(method: str) -> str:
 
 
 class RunProgressLine:
-    """Use it as a context manager; hand `watch` and `tell` to the run."""
+    """Use it as a context manager; hand `watch` and `announce` to the run."""
 
     def __init__(self) -> None:
         self._console = Console(file=sys.stderr)
@@ -87,7 +87,7 @@ class RunProgressLine:
             self._last_line = time.monotonic()
             print(f"sdlg: {progress.finished}/{progress.total} · {shown}", file=sys.stderr, flush=True)
 
-    def tell(self, doing: str) -> None:
+    def announce(self, doing: str) -> None:
         """What is being done now."""
         if self._bar is not None and self._task is not None:
             self._bar.update(self._task, doing=escape(visible(doing)))

@@ -13,9 +13,10 @@ from typing import Any
 
 from ..errors import BadOption, RunError, SdlgError, first_line
 from .plan import Plan
+from .rows import StageRow
 from .run import Engine, Made, Todo
-from .stages import RuntimeConfig, StageRows, Tell, Worker
-from .store import StageRow
+from .run_models import Announce, RuntimeConfig
+from .worker import StageRows, Worker
 
 _TRIES_AFTER_DEATH = 2
 
@@ -41,12 +42,12 @@ def ray_engine(address: str | None, workers: int) -> Engine:
         raise RunError("--engine ray needs the ray package: pip install 'sdlg[ray]'") from error
 
     def engine(
-        plan: Plan, runtime: RuntimeConfig, todo: Iterable[Todo], stages: tuple[str, ...], tell: Tell
+        plan: Plan, runtime: RuntimeConfig, todo: Iterable[Todo], stages: tuple[str, ...], announce: Announce
     ) -> Iterator[Made]:
         left = list(todo)
         if not left:
             return
-        tell(f"joining Ray at {address or 'this machine'}")
+        announce(f"joining Ray at {address or 'this machine'}")
         with _connected(ray, address):
             yield from _spread(ray, plan, runtime, left, stages, workers)
 

@@ -17,7 +17,17 @@ from numpy.typing import NDArray
 from ..correctness import THRESHOLDS, is_correct
 from ..measures.table import find_measure
 from ..options import pick
-from .store import STAGES, StageRow, Store
+from .rows import (
+    Clustered,
+    Generated,
+    JudgedAnswer,
+    MeasuredSamples,
+    read_clustered,
+    read_generated,
+    read_judged,
+    read_measured,
+)
+from .store import STAGES, Store
 
 Array = NDArray[np.float64]
 
@@ -41,10 +51,10 @@ class RunResults:
     config: Mapping[str, Any]  # run.json
     ids: tuple[str, ...]
     skipped: Mapping[str, str]  # id → reason
-    generated: Mapping[str, StageRow]
-    clustered: Mapping[str, StageRow]
-    measured: Mapping[str, StageRow]
-    judged: Mapping[str, StageRow]
+    generated: Mapping[str, Generated]
+    clustered: Mapping[str, Clustered]
+    measured: Mapping[str, MeasuredSamples]
+    judged: Mapping[str, JudgedAnswer]
 
     @property
     def data(self) -> str:
@@ -85,7 +95,7 @@ class RunResults:
     @property
     def parameters(self) -> Mapping[str, int | None]:
         """Of the language model and the NLI model, where they are known."""
-        found: Mapping[str, int | None] = self.generated[self.ids[0]].get("parameters", {}) if self.ids else {}
+        found: Mapping[str, int | None] = self.generated[self.ids[0]].parameters if self.ids else {}
         return found
 
     @property
@@ -93,7 +103,7 @@ class RunResults:
         """Metrics by which every question was judged."""
         if not self.ids:
             return ()
-        return tuple(m for m in self.judged[self.ids[0]]["scores"] if all(m in self._scores(i) for i in self.ids))
+        return tuple(m for m in self.judged[self.ids[0]].scores if all(m in self._scores(i) for i in self.ids))
 
     @property
     def thresholds(self) -> tuple[float, ...]:
@@ -103,7 +113,7 @@ class RunResults:
     @property
     def has_stock(self) -> bool:
         """Whether answers were also judged without the replies that are true of any question."""
-        return any("scores_without_stock" in self.judged[name] for name in self.ids)
+        return any(self.judged[name].scores_without_stock is not None for name in self.ids)
 
     def methods_of(self, sampler: str) -> tuple[str, ...]:
         """The methods that use a sampler."""
@@ -112,19 +122,19 @@ class RunResults:
     def measures(self, method: str) -> tuple[str, ...]:
         """Measures that at least one question has, those of other clusterings included (`NAME @ CLUSTERING`)."""
         pick("method", dict.fromkeys(self.methods), method)
-        found = (self.measured[name]["values"].get(method, {}) for name in self.ids)
+        found = (self.measured[name].values.get(method, {}) for name in self.ids)
         return tuple(dict.fromkeys(measure for values in found for measure in values))
 
     def values(self, method: str, measure: str, n: int | None = None) -> Array:
         """A measure of every question from its first n samples (all, if n is not given). NaN: undefined."""
         stored = stored_name(measure)
         place = (self.samples if n is None else n) - 1
-        found = (self.measured[name]["values"].get(method, {}).get(stored) for name in self.ids)
+        found = (self.measured[name].values.get(method, {}).get(stored) for name in self.ids)
         return np.array([np.nan if v is None or v[place] is None else v[place] for v in found], dtype=np.float64)
 
     def reasons(self, method: str, measure: str) -> Counter[str]:
         """Why a measure is undefined, and for how many questions."""
-        found = (self.measured[name].get("reasons", {}).get(method, {}) for name in self.ids)
+        found = (self.measured[name].reasons.get(method, {}) for name in self.ids)
         return Counter(reasons[stored_name(measure)] for reasons in found if stored_name(measure) in reasons)
 
     def correctness(self, metric: str, *, stock: bool = True) -> Array:
@@ -137,9 +147,8 @@ class RunResults:
         return np.where(np.isnan(scores), np.nan, ~is_correct(scores, threshold))
 
     def _scores(self, name: str, stock: bool = True) -> Mapping[str, float]:
-        row = self.judged[name]
-        found: Mapping[str, float] = row["scores"] if stock else row.get("scores_without_stock", {})
-        return found
+        judged = self.judged[name]
+        return judged.scores if stock else judged.scores_without_stock or {}
 
 
 def stored_name(measure: str) -> str:
@@ -160,5 +169,12 @@ def load_run(folder: Path) -> RunResults:
         place = {name: number for number, name in enumerate(order)}
         complete = tuple(sorted(complete, key=lambda name: place.get(name, len(place))))
     return RunResults(
-        folder, config, complete, skipped, rows["generate"], rows["cluster"], rows["measure"], rows["judge"]
+        folder,
+        config,
+        complete,
+        skipped,
+        {name: read_generated(row) for name, row in rows["generate"].items()},
+        {name: read_clustered(row) for name, row in rows["cluster"].items()},
+        {name: read_measured(row) for name, row in rows["measure"].items()},
+        {name: read_judged(row) for name, row in rows["judge"].items()},
     )

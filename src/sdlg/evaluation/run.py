@@ -19,13 +19,15 @@ from ..datasets import DataSet, Item, choose_items, load_data
 from ..errors import BadOption, UsageError
 from ..models import is_address
 from .plan import Plan
-from .stages import NEEDS, RuntimeConfig, StageRows, Tell, Worker, is_complete
-from .store import STAGES, StageRow, Store, merged
+from .rows import StageRow
+from .run_models import Announce, RuntimeConfig, silent
+from .store import STAGES, Store, merged
+from .worker import NEEDS, StageRows, Worker, is_complete
 
 Todo = tuple[Item, StageRows]  # a question and the rows it has
 Made = tuple[str, list[tuple[str, StageRow]]]  # a question's id, and its new rows by stage
 # Turns questions into rows, as they come. `local_engine` here, or `ray_engine`: the same worker either way.
-Engine = Callable[[Plan, RuntimeConfig, Iterable[Todo], tuple[str, ...], Tell], Iterator[Made]]
+Engine = Callable[[Plan, RuntimeConfig, Iterable[Todo], tuple[str, ...], Announce], Iterator[Made]]
 
 _VERSIONS = ("sdlg", "torch", "transformers", "tokenizers", "numpy", "rouge-score", "scikit-learn", "ray")
 
@@ -50,18 +52,18 @@ Watch = Callable[[RunProgress], None]
 
 
 def local_engine(
-    plan: Plan, runtime: RuntimeConfig, todo: Iterable[Todo], stages: tuple[str, ...], tell: Tell
+    plan: Plan, runtime: RuntimeConfig, todo: Iterable[Todo], stages: tuple[str, ...], announce: Announce
 ) -> Iterator[Made]:
     """In this process: one question after the other, or as many at once as fill a model server."""
-    worker = Worker(plan, runtime, tell)
+    worker = Worker(plan, runtime, announce)
 
     def work(one: Todo) -> list[tuple[str, StageRow]]:
         return worker.work(*one, stages)
 
     served = "generate" in stages and is_address(plan.model)
-    at_once = runtime.in_flight or (worker.model.capabilities.in_flight if served else 1)
+    at_once = runtime.in_flight or (worker.models.language_model.capabilities.in_flight if served else 1)
     if at_once > 1:
-        worker.load(stages)
+        worker.models.load(stages)
     for (item, _), made in run_in_flight(work, todo, at_once, ordered=False):
         yield item.id, made.result()
 
@@ -75,10 +77,10 @@ def run_evaluation(
     runtime: RuntimeConfig = RuntimeConfig(),  # noqa: B008 (frozen)
     engine: Engine = local_engine,
     watch: Watch = lambda _: None,
-    tell: Tell = lambda _: None,
+    announce: Announce = silent,
 ) -> None:
     """Do what is left to do. Killed at any moment, it loses no more than the questions being worked on."""
-    tell(f"reading {plan.data}")
+    announce(f"reading {plan.data}")
     _check_limit(plan)
     store = Store(folder)
     data = load_data(plan.data, data_dir or _remembered_folder(store))
@@ -91,7 +93,7 @@ def run_evaluation(
         _check_stages(todo, stages, folder)
         left = [(item, rows) for item, rows in todo if not is_complete(plan, rows, stages)]
         rows = {item.id: dict(have) for item, have in left}
-        _drive(store, engine(plan, runtime, left, stages, tell), rows, len(todo), watch)
+        _drive(store, engine(plan, runtime, left, stages, announce), rows, len(todo), watch)
 
 
 def _remembered_folder(store: Store) -> Path | None:
@@ -149,7 +151,7 @@ def _rows_by_question(store: Store) -> dict[str, dict[str, StageRow]]:
 
 
 def _drive(store: Store, made: Iterator[Made], rows: dict[str, dict[str, StageRow]], total: int, watch: Watch) -> None:
-    """Write rows as they come, and tell when a question is finished."""
+    """Write rows as they come, and show when a question is finished."""
     started, before = time.perf_counter(), total - len(rows)
     for done, (name, new) in enumerate(made, start=1):
         for stage, row in new:

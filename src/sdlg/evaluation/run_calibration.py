@@ -5,7 +5,6 @@ In: a run's results and a `Choice`. Out: a `Risk`, ready to be saved, and the `C
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -13,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 from .. import __version__
 from ..errors import BadOption
 from ..formats.questions import flat_options
+from ..measures.headline import headline_measure
 from ..measures.table import find_measure
-from ..options import Estimation, Options, pick
+from ..options import Options, pick
 from ..risk import Origin, Risk
 from .choice import Choice
 from .plan import Method, parse_clustering, parse_method, plan_from
@@ -130,32 +130,6 @@ def _method(run: RunResults, asked: str | None) -> Method:
 
 def _measure(run: RunResults, method: Method, asked: str | None) -> str:
     """By any of its names."""
-    wanted = headline_measure(method) if asked is None else stored_name(asked)
+    wanted = headline_measure(method.sampler, method.options.estimation) if asked is None else stored_name(asked)
     pick(f"measure of {method.name} in this run", dict.fromkeys(run.measures(method.name)), wanted)
     return wanted
-
-
-def headline_measure(method: Method) -> str:
-    """The measure that is, but for a constant, a result's semantic entropy under the method's options.
-
-    Only SDLG's branches have weights; a whole sequence's share of all probability is its likelihood.
-    """
-    options = method.options.estimation
-    raw = options.logarithm == "unnormalised"
-    masses = _MASSES[options.weighting if method.sampler == "sdlg" else "uniform"](options)
-    return f"semantic_entropy_{masses}{'_unnormalised_log' if raw else ''}"
-
-
-def _importance(options: Estimation) -> str:
-    return f"importance_{'l1_' if options.logarithm == 'unnormalised' else ''}{options.likelihood}"
-
-
-def _plain(options: Estimation) -> str:
-    return f"proper_counted_{'total' if options.weighting == 'branch_mass' else options.likelihood}"
-
-
-_MASSES: Mapping[str, Callable[[Estimation], str]] = {
-    "branch_mass": lambda _: "branch_mass",
-    "importance": _importance,
-    "uniform": _plain,
-}

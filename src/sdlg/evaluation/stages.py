@@ -1,270 +1,96 @@
-"""The four stages of one question: generate → cluster → measure → judge. Each reads the rows of those before it.
+"""The four stages of one question: generate → cluster → measure → judge. Each is a function of the records before it.
 
-In: an item and the rows it has already. Out: the rows that are missing. A `Worker` depends on nothing but its plan and
-the item, so the rows are the same in whatever order, process or machine they are made.
+They depend on nothing but the plan, its models and the item, so the rows are the same in whatever order, process or
+machine they are made. Sampling, clustering and measuring are those of `sdlg ask` and `sdlg score`.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, replace
-from functools import cached_property
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
-import numpy as np
-
-from ..clustering import Judge, answer_key, cluster_answers, distinct_answers
-from ..correctness import Metric, judge, load_metrics
+from ..clustering import cluster_answers, judge_pairs
+from ..correctness import Metric, judge
 from ..datasets import Item
 from ..errors import BadQuestion, PromptTooLong
-from ..formats.answers import samples_from
-from ..formats.results import generation_dict
-from ..measures.base import Measure, MeasureInputs
-from ..measures.inputs import InputModels, compute_inputs
-from ..measures.measuring import SIMILARITY_FIELDS, explained, needed_fields
-from ..measures.table import measure_all
-from ..models import LanguageModel, load_model
-from ..nli import NliModel, load_nli
+from ..measures import Measure, MeasureInputs, inputs_of
+from ..measures.inputs import ComputedInputs, InputModels, compute_inputs
+from ..measures.measuring import explained, needed_fields
+from ..measures.table import Unavailable, measure_all
 from ..nli.base import NliProbabilities
-from ..records import Cost, Estimate, Generation
-from ..sampling import SAMPLERS, Answered, Request, Sampled, initial_answer
-from ..scoring import EmbeddingMap
-from ..scoring.alignment import token_texts
-from ..scoring.mapping import fit_embedding_map
-from ..similarity import SimilarityModel, load_similarity
+from ..records import Estimate, Sample, Sampled
+from ..sampling import SAMPLERS, InitialAnswer, SamplingRequest, initial_answer
+from ..sampling.request import as_sample
 from .plan import AT_HAND, Method, Plan, seeded
-from .store import STAGES, StageRow, merged
+from .rows import Clustered, Generated, JudgedAnswer, MeasuredSamples, MethodClusters
+from .run_models import RunModels
 
-StageRows = Mapping[str, StageRow]  # stage → row
-Tell = Callable[[str], None]  # what is being done
+Counts = list[dict[str, Estimate | Unavailable]]  # measures with 1, 2, …, N samples
 
-
-@dataclass(frozen=True, slots=True)
-class RuntimeConfig:
-    """Where models run and how they are reached. Does not shape the rows, so it is not part of the plan."""
-
-    device: str | None = None
-    tokenizer: str | None = None  # the rest is for models on servers
-    retry_seconds: float | None = None
-    in_flight: int | None = None  # questions at once; None: what fills the model
+# -- generate ---------------------------------------------------------------------------------------------------
 
 
-def _silent(_: str) -> None:
-    """Nobody is listening."""
+def generate(item: Item, models: RunModels) -> Generated:
+    """The initial answer, and every method's samples; or why there are none."""
+    question = item.question.text
+    if item.fault:
+        return Generated(question, skipped=item.fault)
+    started = time.perf_counter()
+    try:
+        return replace(_generated(item, models), seconds=time.perf_counter() - started)
+    except (PromptTooLong, BadQuestion) as error:
+        return Generated(question, skipped=str(error))
 
 
-class Worker:
-    """A plan and its models, each loaded when it is first needed."""
-
-    def __init__(self, plan: Plan, runtime: RuntimeConfig = RuntimeConfig(), tell: Tell = _silent) -> None:  # noqa: B008 (frozen)
-        self.plan, self._runtime, self._tell = plan, runtime, tell
-
-    # -- models -------------------------------------------------------------------------------------------------
-
-    @cached_property
-    def model(self) -> LanguageModel:
-        """The language model."""
-        self._tell(f"loading the language model {self.plan.model}")
-        runtime = self._runtime
-        return load_model(
-            self.plan.model, device=runtime.device, dtype=self.plan.dtype, tokenizer=runtime.tokenizer,
-            retry_seconds=runtime.retry_seconds,
-        )  # fmt: skip
-
-    @cached_property
-    def nli(self) -> NliModel:
-        """The NLI model."""
-        self._tell(f"loading the NLI model {self.plan.nli}")
-        return load_nli(self.plan.nli, device=self._runtime.device)
-
-    @cached_property
-    def _similarity(self) -> SimilarityModel | None:
-        if not needed_fields(self.plan.all_measures.values()) & SIMILARITY_FIELDS:
-            return None
-        self._tell(f"loading the similarity model {self.plan.similarity_model}")
-        return load_similarity(self.plan.similarity_model, device=self._runtime.device)
-
-    @cached_property
-    def _metrics(self) -> tuple[Metric, ...]:
-        return load_metrics(self.plan.metrics, bleurt=self.plan.bleurt, device=self._runtime.device)
-
-    @cached_property
-    def _embedding_map(self) -> EmbeddingMap:
-        return fit_embedding_map(self.model, self.nli)
-
-    def load(self, stages: tuple[str, ...]) -> None:
-        """Load now what these stages need: threads that came upon it together would each load it."""
-        mapped = any(method.options.scoring.embeddings == "mapped" for method in self.plan.all_methods)
-        needed = {
-            "model": "generate" in stages,
-            "nli": bool({"generate", "cluster"} & set(stages)),
-            "_embedding_map": "generate" in stages and mapped,
-            "_similarity": "measure" in stages,
-            "_metrics": "judge" in stages,
-        }
-        for name in (name for name, is_needed in needed.items() if is_needed):
-            getattr(self, name)
-
-    # -- the work -----------------------------------------------------------------------------------------------
-
-    def work(self, item: Item, have: StageRows, stages: tuple[str, ...] = STAGES) -> list[tuple[str, StageRow]]:
-        """The missing rows of an item, stage by stage."""
-        rows, new = dict(have), []
-        for stage in stages:
-            if any(needed not in rows for needed in NEEDS[stage]) or "skipped" in rows.get("generate", {}):
-                break
-            made = _WORK[stage](self, item, rows)
-            if made is not None:
-                new.append((stage, {"id": item.id, **made}))
-                rows[stage] = merged(rows.get(stage, {}), made)
-        return new
-
-    def generate(self, item: Item, rows: StageRows) -> StageRow | None:
-        """The initial answer, and every method's samples; or why there are none."""
-        if "generate" in rows:
-            return None
-        asked = {"question": item.question.text}
-        if item.fault:
-            return {**asked, "skipped": item.fault}
-        started = time.perf_counter()
-        try:
-            return {**asked, **self._generated(item), "seconds": time.perf_counter() - started}
-        except (PromptTooLong, BadQuestion) as error:
-            return {**asked, "skipped": str(error)}
-
-    def _generated(self, item: Item) -> StageRow:
-        methods = [seeded(method, self.plan.options.seed, item.id) for method in self.plan.all_methods]
-        lowest = min(method.options.scoring.min_probability for method in methods)
-        options = self.plan.options.updated(seed=methods[0].options.seed, min_probability=lowest)
-        prompt = self.model.prompt(item.question, options.prompt, options.decoding.stop_rule)
-        self._tell("answering")
-        answered = initial_answer(self.model, prompt, options, lambda *_: None)
-        found = {method.name: self._sampled(item, method, answered) for method in methods}
-        sizes = {"model": self.model.capabilities.parameters, "nli": self.nli.parameters}
-        return {
-            "answer": {**self._generation(answered.generation), "unseen": list(answered.generation.truncated_mass)},
-            "cost": _cost_dict(answered.cost),
-            "parameters": sizes,
-            "methods": found,
-        }
-
-    def _sampled(self, item: Item, method: Method, answered: Answered) -> StageRow:
-        self._tell(f"sampling by {method.name}")
-        mapped = self._embedding_map if method.options.scoring.embeddings == "mapped" else None
-        request = Request(item.question, self.model, self.nli, method.options, mapped, answer=answered)
-        sampled: Sampled = SAMPLERS[method.sampler](request)
-        samples = [
-            {**self._generation(generation), "substitution": None if change is None else asdict(change)}
-            for generation, change in zip(sampled.generations, sampled.substitutions, strict=True)
-        ]
-        words = [asdict(word) for word in sampled.words]
-        return {"samples": samples, "words": words, "cost": _cost_dict(sampled.cost), "notes": list(sampled.notes)}
-
-    def _generation(self, generation: Generation) -> StageRow:
-        return {**generation_dict(generation), "tokens": token_texts(generation.token_ids, self.model.text)}
-
-    def cluster(self, item: Item, rows: StageRows) -> StageRow | None:
-        """What the NLI model says of every ordered pair of distinct answers, and the clusters."""
-        if "cluster" in rows:
-            return None
-        self._tell("comparing meanings")
-        known: dict[tuple[str, str], NliProbabilities] = {}
-        started = time.perf_counter()
-        found = {
-            name: self._clustered(item, [sample["text"] for sample in sampled["samples"]], known)
-            for name, sampled in rows["generate"]["methods"].items()
-        }
-        return {"methods": found, "nli_pairs": len(known), "seconds": time.perf_counter() - started}
-
-    def _clustered(self, item: Item, texts: list[str], known: dict[tuple[str, str], NliProbabilities]) -> StageRow:
-        by_key = distinct_answers(texts)
-        distinct, keys = list(by_key.values()), list(by_key)
-        pairs = [(one, other) for one in distinct for other in distinct if one != other]
-        asked = [pair for pair in pairs if pair not in known]
-        known.update(zip(asked, self.nli.judge(item.question.text, asked), strict=True))
-        row = {
-            "distinct": [keys.index(answer_key(text)) for text in texts],
-            "entailment": _matrix(distinct, known, "entailment"),
-            "contradiction": _matrix(distinct, known, "contradiction"),
-        }
-        return {**row, "clusters": clusters_of(row, texts, self.plan)}
-
-    def measure(self, item: Item, rows: StageRows) -> StageRow | None:
-        """Every measure of every method with the first 1, 2, …, N samples; only those that are not there yet."""
-        had = rows.get("measure", {}).get("values", {})
-        self._tell("measuring")
-        values: dict[str, StageRow] = {}
-        reasons: dict[str, StageRow] = {}
-        for name, sampled in rows["generate"]["methods"].items():
-            missing = missing_measures(self.plan, name, had.get(name, {}))
-            if missing:
-                samples = known_samples(sampled, rows["cluster"]["methods"][name])
-                values[name], reasons[name] = self._measured(item, samples, missing, rows, name)
-        return {"values": values, "reasons": reasons} if values else None
-
-    def _measured(
-        self, item: Item, samples: MeasureInputs, missing: dict[str, dict[str, Measure]], rows: StageRows, method: str
-    ) -> tuple[StageRow, StageRow]:
-        every = {name: measure for wanted in missing.values() for name, measure in wanted.items()}
-        needed = needed_fields(every.values())
-        model = self.model if needed - AT_HAND else None
-        sources = InputModels(model, None, self._similarity, (), self.plan.options.prompt, self.plan.options.clustering)
-        computed = compute_inputs(samples, item.question, needed, sources)
-        texts = [sample["text"] for sample in rows["generate"]["methods"][method]["samples"]]
-        values: StageRow = {}
-        reasons: StageRow = {}
-        for suffix, wanted in missing.items():
-            clusters = self._clusters(rows["cluster"]["methods"][method], texts, suffix)
-            per_count = [
-                measure_all(replace(computed.samples.first(n), clusters=clusters[n - 1]), wanted)
-                for n in range(1, len(texts) + 1)
-            ]
-            per_count += [per_count[-1]] * (self.plan.options.samples - len(texts))
-            for name in wanted:
-                found = [at_count[name] for at_count in per_count]
-                values[f"{name}{suffix}"] = [_number(one) for one in found]
-                if not isinstance(found[-1], Estimate):
-                    reasons[f"{name}{suffix}"] = explained(found[-1], every[name], computed.reasons)
-        return values, reasons
-
-    def _clusters(self, row: StageRow, texts: list[str], suffix: str) -> list[tuple[int, ...]]:
-        """Clusters of the first 1, 2, … samples. Not the beginning of all clusters: a later answer may join two."""
-        lookup, clustering = verdicts(row, texts), self.plan.all_clusterings[suffix]
-        return [cluster_answers(texts[:n], lookup, clustering) for n in range(1, len(texts) + 1)]
-
-    def judge(self, item: Item, rows: StageRows) -> StageRow | None:
-        """How right the initial answer is, by every metric that is not there yet."""
-        had = rows.get("judge", {}).get("scores", {})
-        metrics = [metric for metric in self._metrics if metric.name not in had]
-        if not metrics:
-            return None
-        self._tell("judging")
-        answer = rows["generate"]["answer"]["text"]
-        every = (*item.references, *item.stock_references)
-        row: StageRow = {"scores": judge(answer, every, item.false_references, metrics), "reference": every[0]}
-        if item.stock_references and item.references:
-            row["scores_without_stock"] = judge(answer, item.references, item.false_references, metrics)
-        return row
+def _generated(item: Item, models: RunModels) -> Generated:
+    plan, model = models.plan, models.language_model
+    methods = [seeded(method, plan.options.seed, item.id) for method in plan.all_methods]
+    lowest = min(method.options.scoring.min_probability for method in methods)
+    options = plan.options.updated(seed=methods[0].options.seed, min_probability=lowest)
+    prompt = model.prompt(item.question, options.prompt, options.decoding.stop_rule)
+    models.announce("answering")
+    initial = initial_answer(model, prompt, options, lambda *_: None)
+    return Generated(
+        question=item.question.text,
+        answer=as_sample(model, initial.generation),
+        methods={method.name: _sampled(item, method, initial, models) for method in methods},
+        cost=initial.cost.from_cold(),
+        parameters={"model": model.capabilities.parameters, "nli": models.nli.parameters},
+    )
 
 
-NEEDS: Mapping[str, tuple[str, ...]] = {
-    "generate": (),
-    "cluster": ("generate",),
-    "measure": ("generate", "cluster"),
-    "judge": ("generate",),
-}
-_WORK: Mapping[str, Callable[[Worker, Item, StageRows], StageRow | None]] = {
-    "generate": Worker.generate,
-    "cluster": Worker.cluster,
-    "measure": Worker.measure,
-    "judge": Worker.judge,
-}
+def _sampled(item: Item, method: Method, initial: InitialAnswer, models: RunModels) -> Sampled:
+    models.announce(f"sampling by {method.name}")
+    mapped = models.embedding_map if method.options.scoring.embeddings == "mapped" else None
+    request = SamplingRequest(item.question, models.language_model, models.nli, method.options, mapped, answer=initial)
+    sampled = SAMPLERS[method.sampler](request)
+    return replace(sampled, cost=sampled.cost.from_cold())
 
 
-def missing_measures(plan: Plan, method: str, had: Mapping[str, Any]) -> dict[str, dict[str, Measure]]:
+# -- cluster ----------------------------------------------------------------------------------------------------
+
+
+def cluster(item: Item, generated: Generated, models: RunModels) -> Clustered:
+    """What the NLI model says of every ordered pair of distinct answers, and the clusters."""
+    models.announce("comparing meanings")
+    started = time.perf_counter()
+    question, cache = item.question.text, dict[tuple[str, str], NliProbabilities]()
+    methods = {}
+    for name, sampled in generated.methods.items():
+        table = judge_pairs(question, sampled.texts, models.nli.judge, cache)
+        judge_again = table.judge_of(sampled.texts)
+        clusters = cluster_answers(question, sampled.texts, judge_again, models.plan.options.clustering)
+        methods[name] = MethodClusters(table, clusters.numbers)
+    return Clustered(methods, len(cache), time.perf_counter() - started)
+
+
+# -- measure ----------------------------------------------------------------------------------------------------
+
+
+def missing_measures(plan: Plan, method: str, had: Mapping[str, object]) -> dict[str, dict[str, Measure]]:
     """Suffix of a clustering → the measures that are still to be made with it."""
-    found = {}
+    missing = {}
     for suffix in plan.all_clusterings:
         wanted = {
             name: measure
@@ -272,76 +98,117 @@ def missing_measures(plan: Plan, method: str, had: Mapping[str, Any]) -> dict[st
             if f"{name}{suffix}" not in had and (not suffix or "clusters" in measure.needs)
         }
         if wanted:
-            found[suffix] = wanted
-    return found
+            missing[suffix] = wanted
+    return missing
 
 
-def is_complete(plan: Plan, rows: StageRows, stages: tuple[str, ...] = STAGES) -> bool:
-    """Whether these stages have nothing left to do for a question."""
-    if "skipped" in rows.get("generate", {}):
-        return True
-    values = rows.get("measure", {}).get("values", {})
-    lacks = {
-        "generate": "generate" not in rows,
-        "cluster": "cluster" not in rows,
-        "measure": any(missing_measures(plan, method, values.get(method, {})) for method in plan.methods),
-        "judge": not set(plan.metrics) <= rows.get("judge", {}).get("scores", {}).keys(),
-    }
-    return not any(lacks[stage] for stage in stages)
+def measure(
+    item: Item, generated: Generated, clustered: Clustered, had: MeasuredSamples, models: RunModels
+) -> MeasuredSamples | None:
+    """Every measure of every method with the first 1, 2, …, N samples; only those that are not there yet."""
+    models.announce("measuring")
+    values, reasons = {}, {}
+    for name, sampled in generated.methods.items():
+        if missing := missing_measures(models.plan, name, had.values.get(name, {})):
+            measuring = _Measuring(item, generated, sampled, clustered.methods[name], models)
+            values[name], reasons[name] = measuring.all(missing)
+    return MeasuredSamples(values, reasons) if values else None
 
 
-# -- rows and records -------------------------------------------------------------------------------------------
+class _Measuring:
+    """One method's samples, measured."""
+
+    def __init__(
+        self, item: Item, generated: Generated, sampled: Sampled, clusters: MethodClusters, models: RunModels
+    ) -> None:
+        self._question, self._models, self._clusters = item.question, models, clusters
+        self._texts = sampled.texts
+        self._inputs = replace(
+            inputs_of(sampled.samples),
+            clusters=clusters.clusters,
+            entailment=clusters.table.of_answers(clusters.table.entailment),
+            contradiction=clusters.table.of_answers(clusters.table.contradiction),
+        )
+        assert generated.answer is not None
+        self._about_answer = self._beginning_with(generated.answer, sampled.samples)
+
+    def _beginning_with(self, answer: Sample, samples: Sequence[Sample]) -> MeasureInputs:
+        """The initial answer, which is the one that is judged, and as many samples as make N with it.
+
+        Where it is the first sample already, that is all samples, with everything that is known of them.
+        """
+        first = samples[0].generation
+        if (first.token_ids, first.stop_reason) == (answer.generation.token_ids, answer.generation.stop_reason):
+            return self._inputs
+        return replace(inputs_of([answer, *samples[:-1]]), clusters=None)
+
+    def all(self, missing: Mapping[str, Mapping[str, Measure]]) -> tuple[dict[str, list[float | None]], dict[str, str]]:
+        """Values for each number of samples, and why some measures have none."""
+        values: dict[str, list[float | None]] = {}
+        reasons: dict[str, str] = {}
+        for suffix, wanted in missing.items():
+            for inputs, clusters, measures in self._parts(suffix, wanted):
+                computed = self._compute(inputs, clusters, measures)
+                counts = self._counts(computed.inputs, clusters, measures)
+                for name, measure in measures.items():
+                    values[f"{name}{suffix}"] = [_value(at_count[name]) for at_count in counts]
+                    last = counts[-1][name]
+                    if isinstance(last, Unavailable):
+                        reasons[f"{name}{suffix}"] = explained(last, measure, computed.reasons)
+        return values, reasons
+
+    def _parts(
+        self, suffix: str, wanted: Mapping[str, Measure]
+    ) -> list[tuple[MeasureInputs, list[tuple[int, ...]] | None, dict[str, Measure]]]:
+        """Measures of the answer and of the samples, each with what they are about and its clusters."""
+        of_samples = {name: measure for name, measure in wanted.items() if not measure.of_answer}
+        of_answer = {name: measure for name, measure in wanted.items() if measure.of_answer}
+        clusters = self._clusters_by_count(suffix)
+        is_first = self._about_answer is self._inputs
+        parts = [(self._inputs, clusters, of_samples), (self._about_answer, clusters if is_first else None, of_answer)]
+        return [part for part in parts if part[2]]
+
+    def _clusters_by_count(self, suffix: str) -> list[tuple[int, ...]]:
+        """Clusters of the first 1, 2, … samples. Not the beginning of all clusters: a later answer may join two."""
+        judge_again, clustering = self._clusters.table.judge_of(self._texts), self._models.plan.all_clusterings[suffix]
+        return [
+            cluster_answers(self._question.text, self._texts[:n], judge_again, clustering).numbers
+            for n in range(1, len(self._texts) + 1)
+        ]
+
+    def _compute(
+        self, inputs: MeasureInputs, clusters: list[tuple[int, ...]] | None, measures: Mapping[str, Measure]
+    ) -> ComputedInputs:
+        """What these measures need, under these clusters: an assessment is about them."""
+        needed, plan = needed_fields(measures.values()), self._models.plan
+        model = self._models.language_model if needed - AT_HAND else None
+        nli = self._models.nli if clusters is None and "clusters" in needed else None
+        models = InputModels(model, nli, self._models.similarity, (), plan.options.prompt, plan.options.clustering)
+        inputs = replace(inputs, clusters=clusters[-1] if clusters else None)
+        return compute_inputs(inputs, self._question, needed, models)
+
+    def _counts(
+        self, inputs: MeasureInputs, clusters: list[tuple[int, ...]] | None, measures: Mapping[str, Measure]
+    ) -> Counts:
+        counts: Counts = []
+        for n in range(1, len(self._texts) + 1):
+            part = inputs.first(n)
+            counts.append(measure_all(replace(part, clusters=clusters[n - 1]) if clusters else part, measures))
+        return counts + [counts[-1]] * (self._models.plan.options.samples - len(counts))
 
 
-def verdicts(row: StageRow, texts: list[str]) -> Judge:
-    """A judge that looks up what the NLI model said when the answers were clustered."""
-    place = dict(zip(map(answer_key, texts), row["distinct"], strict=True))
-
-    def look_up(pairs: Any) -> list[NliProbabilities]:
-        runtime = [(place[answer_key(one)], place[answer_key(other)]) for one, other in pairs]
-        return [_verdict(row["entailment"][i][j], row["contradiction"][i][j]) for i, j in runtime]
-
-    return look_up
+def _value(value: Estimate | Unavailable) -> float | None:
+    return value.value if isinstance(value, Estimate) else None
 
 
-def _verdict(entailment: float, contradiction: float) -> NliProbabilities:
-    return NliProbabilities(contradiction, max(1.0 - entailment - contradiction, 0.0), entailment)
+# -- judge ------------------------------------------------------------------------------------------------------
 
 
-def clusters_of(row: StageRow, texts: list[str], plan: Plan) -> list[int]:
-    """Cluster numbers under the run's own clustering."""
-    return list(cluster_answers(texts, verdicts(row, texts), plan.options.clustering))
-
-
-def known_samples(sampled: StageRow, clustered: StageRow) -> MeasureInputs:
-    """All that the stores know of a method's samples."""
-    answers = sampled["samples"]
-    samples = samples_from(answers)
-    rows = np.ix_(clustered["distinct"], clustered["distinct"])
-    return replace(
-        samples,
-        identities=tuple((*answer["token_ids"], answer["stop_reason"]) for answer in answers),
-        branchings=samples.branchings or ((None,) if len(samples) == 1 else None),
-        clusters=tuple(clustered["clusters"]),
-        entailment=np.array(clustered["entailment"], dtype=np.float64)[rows],
-        contradiction=np.array(clustered["contradiction"], dtype=np.float64)[rows],
-    )
-
-
-def _matrix(texts: list[str], known: Mapping[tuple[str, str], NliProbabilities], label: str) -> list[list[float]]:
-    same = 1.0 if label == "entailment" else 0.0
-    return [[same if a == b else round(getattr(known[a, b], label), 7) for b in texts] for a in texts]
-
-
-def _cost_dict(cost: Cost) -> StageRow:
-    """As from a cold start: what was there already from earlier questions and methods counts, too."""
-    return {
-        "prompt_tokens": cost.prompt_tokens,
-        "generated_tokens": cost.generated_tokens,
-        "forward_tokens": cost.forward_tokens + cost.reused_tokens,
-        "nli_gradients": cost.nli_gradients,
-    }
-
-
-def _number(found: object) -> float | None:
-    return found.value if isinstance(found, Estimate) else None
+def judge_answer(item: Item, generated: Generated, metrics: Sequence[Metric]) -> JudgedAnswer:
+    """How right the initial answer is."""
+    assert generated.answer is not None
+    answer, every = generated.answer.text, (*item.references, *item.stock_references)
+    without_stock = None
+    if item.stock_references and item.references:
+        without_stock = judge(answer, item.references, item.false_references, metrics)
+    return JudgedAnswer(judge(answer, every, item.false_references, metrics), every[0], without_stock)

@@ -17,10 +17,10 @@ from filelock import FileLock, Timeout
 
 from ..errors import BadOption, RunError, UsageError
 from .plan import Plan, plan_from
+from .rows import StageRow
 
 FORMAT = "sdlg.run/1"
 STAGES = ("generate", "cluster", "measure", "judge")
-StageRow = dict[str, Any]
 
 
 class Store:

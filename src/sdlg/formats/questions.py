@@ -113,9 +113,9 @@ def _check_row(where: str, row: dict[str, Any], asked: Asked, run: Mapping[str, 
         return
     if asked.question and row.get("context") != asked.question.context:
         raise UsageError(f"{where} was made with another context; {_OTHER_FILE}")
-    found = {**row, **flat_options(row.get("options", {}))}
+    made_with = {**row, **flat_options(row.get("options", {})), **row.get("setup", {})}
     for name, value in run.items():
-        made = found.get(name)
+        made = made_with.get(name)
         if made != value and not (name == "model" and same_model(str(made), str(value))):
             flag = f"--{name.replace('_', '-')}"
             raise UsageError(f"{where} was made with {flag} {made}, not {value}; use the same, or {_OTHER_FILE}")

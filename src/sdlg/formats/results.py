@@ -1,4 +1,4 @@
-"""The result of one question: what Python users hold, and its JSON form `sdlg.result/2` (docs/result-format.md).
+"""The result of one question: what Python users hold, and its JSON form `sdlg.result/3` (docs/result-format.md).
 
 Everything that an independent program needs to recompute every estimate is in the JSON.
 """
@@ -6,15 +6,15 @@ Everything that an independent program needs to recompute every estimate is in t
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from ..options import Options
-from ..records import COUNTED, AnswerRisk, Cluster, Cost, Estimate, Generation, Question, Sample, Substitution, Word
+from ..records import AnswerRisk, Cluster, Cost, Estimate, Generation, Question, Sample, Setup, Substitution, Word
+from .codec import cost_dict, generation_dict, sample_dict
 
-FORMAT = "sdlg.result/2"
+FORMAT = "sdlg.result/3"
 CANDIDATES_SHOWN = 8  # of each position, in the JSON form
 
 
@@ -35,6 +35,7 @@ class Result:
     coverage: float | None  # None: the model tells no likelihoods
     cost: Cost
     notes: tuple[str, ...] = ()
+    setup: Setup = field(default_factory=Setup)  # what else shaped it: measures, calibration, further models
     evidence: Mapping[str, Any] = field(default_factory=dict)  # what the measures that were asked for were made from
     risk: AnswerRisk | None = None  # None: no calibration was given
     approximate: bool = False  # the model's tokens are only known by their spelling
@@ -69,23 +70,28 @@ class Result:
             "preset": self.preset,
             "seed": self.options.seed,
             "options": asdict(self.options),
+            "setup": asdict(self.setup),
             "answer": self._answer_dict(),
             "candidates": [asdict(candidate) for candidate in _best_of_each_position(self.candidates)],
-            "samples": [_sample_dict(sample) for sample in self.samples],
+            "samples": [sample_dict(sample) for sample in self.samples],
             "clusters": [{"id": c.id, "probability": c.probability, "members": list(c.members)} for c in self.clusters],
             "estimates": {name: _estimate_dict(estimate) for name, estimate in self.estimates.items()},
             "risk": None if self.risk is None else asdict(self.risk),
             "coverage": self.coverage,
             "approximate": self.approximate,
             "evidence": dict(self.evidence),
-            "cost": {**{name: getattr(self.cost, name) for name in COUNTED}, "seconds": dict(self.cost.seconds)},
+            "cost": cost_dict(self.cost),
             "notes": list(self.notes),
         }
 
     def _answer_dict(self) -> dict[str, Any]:
         words = [{"text": w.text, "start": w.start, "end": w.end, "attribution": w.attribution} for w in self.words]
-        truncated_mass = list(self.answer.truncated_mass)
-        return {**generation_dict(self.answer), "tokens": list(self.tokens), "words": words, "unseen": truncated_mass}
+        return {
+            **generation_dict(self.answer),
+            "tokens": list(self.tokens),
+            "words": words,
+            "truncated_mass": list(self.answer.truncated_mass),
+        }
 
     def to_json(self, indent: int | None = None) -> str:
         """One line by default. Characters stay themselves."""
@@ -104,37 +110,6 @@ class Result:
         from ..views.notebook import notebook_view
 
         return notebook_view(self)
-
-
-def finite(value: Any) -> Any:
-    """A JSON value with null for NaN and infinities, which JSON does not know."""
-    if isinstance(value, dict):
-        return {key: finite(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [finite(item) for item in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def generation_dict(generation: Generation) -> dict[str, Any]:
-    """A sequence in the JSON form."""
-    return {
-        "text": generation.text,
-        "token_ids": list(generation.token_ids),
-        "logprobs": list(generation.logprobs),
-        "stop_reason": generation.stop_reason,
-        "ending_logprobs": list(generation.ending_logprobs),
-        "entropies": list(generation.entropies),
-    }
-
-
-def _sample_dict(sample: Sample) -> dict[str, Any]:
-    return {
-        **generation_dict(sample.generation),
-        "tokens": list(sample.tokens),
-        "cluster": sample.cluster,
-        "weight": sample.weight,
-        "substitution": None if sample.substitution is None else asdict(sample.substitution),
-    }
 
 
 def _best_of_each_position(candidates: tuple[Substitution, ...]) -> list[Substitution]:

@@ -112,6 +112,7 @@ def _cocoa(short: str, unconfidence: Callable[[MeasureInputs], float], need: str
         equation=f"{formula} · mean_{{n>1}} (1 − s(y¹, y^n))",
         cost=_PAIRS,
         aliases=(f"CoCoA_{short}",),
+        of_answer=True,
     )
 
 
@@ -128,6 +129,7 @@ MEASURES = (
         equation="1 − P(True)",
         cost="the answer + 1 call of the model",
         aliases=("P(True)",),
+        of_answer=True,
     ),
     Measure(
         "clustered_self_assessment",
@@ -141,6 +143,7 @@ MEASURES = (
         equation="1 − P(option of the cluster of y¹)",
         cost=f"{_CLUSTERED} + 1 call of the model",
         aliases=("CSA",),
+        of_answer=True,
     ),
     Measure(
         "clustered_self_assessment_entropy",

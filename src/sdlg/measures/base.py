@@ -14,16 +14,10 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from ..records import Branching
+
 Array = NDArray[np.float64]
 T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True)
-class Branching:
-    """How a sequence left the initial answer: what it shares with it, and the token (and its like) it left with."""
-
-    shared_logprob: float  # log p(y_<t)
-    logprob: float  # log p(y_t | y_<t)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -131,6 +125,7 @@ class Measure:
     equation: str = ""
     cost: str = "arithmetic only"
     aliases: tuple[str, ...] = ()
+    of_answer: bool = False  # it is about the first answer, not about all of them alike
 
     def missing(self, samples: MeasureInputs) -> frozenset[str]:
         """What it needs and the samples do not have."""

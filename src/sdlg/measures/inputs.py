@@ -1,7 +1,8 @@
 """What measures need and the samples lack, computed by models: this is where measuring costs something.
 
-In: samples, the question, the models one may ask. Out: the samples with more fields known, and for each field that is
-still unknown the reason. Each field is gathered only if a chosen measure needs it.
+In: what is known, the question, the models one may ask. Out: the same with more fields known, and for each field that
+is still unknown the reason. Each field is computed only if a chosen measure needs it. What interrupts (a deadline, a
+server that is down) is no reason: it is passed on, so that nothing is stored as unavailable because of it.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from ..clustering import cluster_answers
-from ..errors import SdlgError
+from ..errors import InputUnavailable, UsageError
 from ..models.base import DecodeRequest, LanguageModel
 from ..nli.base import NliModel
 from ..options import Clustering, Decoding
@@ -38,106 +39,98 @@ class InputModels:
     clustering: Clustering = field(default_factory=Clustering)
 
 
-class InputUnavailable(Exception):
-    """Why a field stays unknown."""
-
-
 @dataclass(frozen=True, slots=True)
 class ComputedInputs:
-    """Samples with all that could be had, and why the rest could not."""
+    """All that could be had, and why the rest could not."""
 
-    samples: MeasureInputs
+    inputs: MeasureInputs
     reasons: Mapping[str, str]
     cost: Cost
 
 
 def compute_inputs(
-    samples: MeasureInputs, question: Question, needs: frozenset[str], sources: InputModels
+    inputs: MeasureInputs, question: Question, needs: frozenset[str], models: InputModels
 ) -> ComputedInputs:
     """Fill the needed fields, in an order in which later ones may use earlier ones."""
     reasons: dict[str, str] = {}
     spent: list[Cost] = []
-    pairs, started = sources.nli.pairs_run if sources.nli else 0, time.perf_counter()
-    for name, work in _WORK.items():
-        if name in needs and getattr(samples, name) is None:
+    started = time.perf_counter()
+    for name, compute in _COMPUTE.items():
+        if name in needs and getattr(inputs, name) is None:
             try:
-                samples = work(_Task(samples, question, sources, spent))
-            except (
-                InputUnavailable,
-                SdlgError,
-            ) as reason:  # what one measure cannot have is no reason to lose the rest
+                inputs = compute(_Task(inputs, question, models, spent))
+            except (InputUnavailable, UsageError) as reason:  # what one measure cannot have, the others may
                 reasons[name] = str(reason)
-    judged = (sources.nli.pairs_run if sources.nli else 0) - pairs
-    own = Cost(nli_pairs=judged, seconds={"measures": time.perf_counter() - started})
-    return ComputedInputs(samples, reasons, sum((cost.without_prompt() for cost in spent), own))
+    own = Cost(seconds={"measures": time.perf_counter() - started})
+    return ComputedInputs(inputs, reasons, sum((cost.without_prompt() for cost in spent), own))
 
 
 @dataclass(frozen=True, slots=True)
 class _Task:
-    samples: MeasureInputs
+    inputs: MeasureInputs
     question: Question
-    sources: InputModels
+    models: InputModels
     spent: list[Cost]
 
     @property
     def texts(self) -> tuple[str, ...]:
-        if self.samples.texts is None:
+        if self.inputs.texts is None:
             raise InputUnavailable("the answers' texts are not known")
-        return self.samples.texts
+        return self.inputs.texts
 
     @property
     def model(self) -> LanguageModel:
-        if self.sources.model is None:
+        if self.models.model is None:
             raise InputUnavailable("no language model was named (--model)")
-        return self.sources.model
+        return self.models.model
 
     def score(self, model: LanguageModel) -> tuple[Generation, ...]:
         """The answers under a model, ended where they ended here."""
         if not model.capabilities.scores_texts:
             raise InputUnavailable(f"{model.name} cannot tell the likelihood of given answers")
-        steps, tokens = self.samples.logprobs, self.samples.tokens
+        steps, tokens = self.inputs.logprobs, self.inputs.tokens
         ended = None
         if steps is not None and tokens is not None:
             ended = [len(own) > len(words) for own, words in zip(steps, tokens, strict=True)]
-        found = model.score(model.prompt(self.question, self.sources.prompt), self.texts, ended=ended)
-        self.spent.append(found.cost)
-        return found.generations
+        scored = model.score(model.prompt(self.question, self.models.prompt), self.texts, ended=ended)
+        self.spent.append(scored.cost)
+        return scored.generations
 
     @property
     def nli(self) -> NliModel:
-        if self.sources.nli is None:
+        if self.models.nli is None:
             raise InputUnavailable("no NLI model was named (--nli)")
-        return self.sources.nli
+        return self.models.nli
 
     @property
     def similarity(self) -> SimilarityModel:
-        if self.sources.similarity is None:
+        if self.models.similarity is None:
             raise InputUnavailable("no similarity model was named (--similarity-model)")
-        return self.sources.similarity
+        return self.models.similarity
 
 
 def _score(task: _Task) -> MeasureInputs:
     """Likelihoods by the language model, and the tokens they belong to."""
     generations = task.score(task.model)
     tokens = tuple(tuple(token_texts(generation.token_ids, task.model.text)) for generation in generations)
-    return replace(task.samples, logprobs=tuple(s.decision_logprobs for s in generations), tokens=tokens)
+    return replace(task.inputs, logprobs=tuple(s.decision_logprobs for s in generations), tokens=tokens)
 
 
 def _clusters(task: _Task) -> MeasureInputs:
-    found = cluster_answers(
-        task.texts, lambda pairs: task.nli.judge(task.question.text, pairs), task.sources.clustering
-    )
-    return replace(task.samples, clusters=found)
+    clusters = cluster_answers(task.question.text, task.texts, task.nli.judge, task.models.clustering)
+    task.spent.append(clusters.cost)
+    return replace(task.inputs, clusters=clusters.numbers)
 
 
-def _verdicts(task: _Task) -> MeasureInputs:
+def _pairs(task: _Task) -> MeasureInputs:
     """All ordered pairs, equal texts at no cost."""
     size = len(task.texts)
     pairs = [(one, other) for one in task.texts for other in task.texts]
-    verdicts = task.nli.judge(task.question.text, pairs)
-    entailment = np.array([verdict.entailment for verdict in verdicts]).reshape(size, size)
-    contradiction = np.array([verdict.contradiction for verdict in verdicts]).reshape(size, size)
-    return replace(task.samples, entailment=entailment, contradiction=contradiction)
+    judged = task.nli.judge(task.question.text, pairs)
+    task.spent.append(judged.cost)
+    entailment = np.array([pair.entailment for pair in judged.probabilities]).reshape(size, size)
+    contradiction = np.array([pair.contradiction for pair in judged.probabilities]).reshape(size, size)
+    return replace(task.inputs, entailment=entailment, contradiction=contradiction)
 
 
 def _similarity(task: _Task) -> MeasureInputs:
@@ -145,18 +138,18 @@ def _similarity(task: _Task) -> MeasureInputs:
     whole = [f"{task.question.text} {text}" for text in task.texts]
     values = task.similarity.similarity([(one, other) for one in whole for other in whole])
     matrix: Array = values.reshape(len(whole), len(whole))
-    return replace(task.samples, similarity=(matrix + matrix.T) / 2)
+    return replace(task.inputs, similarity=(matrix + matrix.T) / 2)
 
 
 def _embeddings(task: _Task) -> MeasureInputs:
     if not task.similarity.has_embeddings:
         raise InputUnavailable(f"{task.similarity.name} has no embeddings")
-    return replace(task.samples, embeddings=task.similarity.embed(list(task.texts)))
+    return replace(task.inputs, embeddings=task.similarity.embed(list(task.texts)))
 
 
 def _relevance(task: _Task) -> MeasureInputs:
     """R_t = 1 − sim(q + y, q + y without token t), all answers' tokens in one batch; an ending's relevance is 0."""
-    steps, answers = task.samples.logprobs, task.samples.tokens
+    steps, answers = task.inputs.logprobs, task.inputs.tokens
     if steps is None:
         raise InputUnavailable("the answers' log-probabilities are not known")
     if answers is None:
@@ -170,7 +163,7 @@ def _relevance(task: _Task) -> MeasureInputs:
     left = iter((1.0 - task.similarity.similarity(pairs)).tolist())
     rows = [[next(left) for _ in tokens] for tokens in answers]
     padded = tuple((*row, *[0.0] * (len(own) - len(row))) for row, own in zip(rows, steps, strict=True))
-    return replace(task.samples, relevance=padded)
+    return replace(task.inputs, relevance=padded)
 
 
 def _p_true(task: _Task) -> MeasureInputs:
@@ -179,12 +172,12 @@ def _p_true(task: _Task) -> MeasureInputs:
         f"Question: {task.question.text}\nPossible answer: {task.texts[0]}\n"
         "Is the possible answer:\n(A) True\n(B) False\nReply with A or B only."
     )
-    return replace(task.samples, p_true=_letter_shares(task, text, 2)[0])
+    return replace(task.inputs, p_true=_letter_shares(task, text, 2)[0])
 
 
 def _assessment(task: _Task) -> MeasureInputs:
     """Each cluster's first answer is an option; the model's probability for each letter is read off."""
-    clusters = task.samples.clusters
+    clusters = task.inputs.clusters
     if clusters is None:
         raise InputUnavailable("the answers' clusters are not known")
     numbers = sorted(set(clusters))
@@ -196,16 +189,18 @@ def _assessment(task: _Task) -> MeasureInputs:
         f"Question: {task.question.text}\nPossible answers:\n{options}\n"
         "Which answer is right? Reply with its letter only."
     )
-    return replace(task.samples, assessment=tuple(_letter_shares(task, text, len(numbers))))
+    return replace(task.inputs, assessment=tuple(_letter_shares(task, text, len(numbers))))
 
 
 def _letter_shares(task: _Task, text: str, count: int) -> list[float]:
     """The model's probabilities for the first letters as its next word, normalised over them."""
     asked = Question(text, context=task.question.context)
-    prompt = task.model.prompt(asked, task.sources.prompt)
+    prompt = task.model.prompt(asked, task.models.prompt)
     decoded = task.model.decode(DecodeRequest(prompt, [()], Decoding(max_tokens=1), alternatives_above=1e-9))
     task.spent.append(decoded.cost)
     step = decoded.continuations[0]
+    if not step.alternatives:
+        raise InputUnavailable(f"{task.model.name} does not tell what else it could have said (log-probabilities)")
     masses = dict.fromkeys(LETTERS[:count], 0.0)
     for option in step.alternatives[0]:
         letter = task.model.text([option.token_id]).strip(" (")
@@ -218,10 +213,10 @@ def _letter_shares(task: _Task, text: str, count: int) -> list[float]:
 
 
 def _other_logprobs(task: _Task) -> MeasureInputs:
-    if not task.sources.others:
+    if not task.models.others:
         raise InputUnavailable("no other models were named (--other-models)")
-    found = tuple(tuple(s.logprob for s in task.score(other)) for other in task.sources.others)
-    return replace(task.samples, other_logprobs=found)
+    scores = tuple(tuple(generation.logprob for generation in task.score(other)) for other in task.models.others)
+    return replace(task.inputs, other_logprobs=scores)
 
 
 def _never(what: str) -> Callable[[_Task], MeasureInputs]:
@@ -232,7 +227,7 @@ def _never(what: str) -> Callable[[_Task], MeasureInputs]:
 
 
 # In this order: later fields may need earlier ones.
-_WORK: Mapping[str, Callable[[_Task], MeasureInputs]] = {
+_COMPUTE: Mapping[str, Callable[[_Task], MeasureInputs]] = {
     "texts": _never("the answers' texts are not known"),
     "logprobs": _score,
     "clusters": _clusters,
@@ -240,8 +235,8 @@ _WORK: Mapping[str, Callable[[_Task], MeasureInputs]] = {
     "token_entropies": _never("the model's distributions are only known of answers that were sampled here"),
     "similarity": _similarity,
     "embeddings": _embeddings,
-    "entailment": _verdicts,
-    "contradiction": _verdicts,
+    "entailment": _pairs,
+    "contradiction": _pairs,
     "relevance": _relevance,
     "p_true": _p_true,
     "assessment": _assessment,

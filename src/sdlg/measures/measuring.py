@@ -1,4 +1,4 @@
-"""Measuring samples: what the chosen measures need is gathered, then each is computed, or the reason is told.
+"""Measuring samples: what the chosen measures need is computed, then each of them, or the reason is said.
 
 In: samples, the question, names of measures, the models that may be asked. Out: per measure an estimate or a reason.
 """
@@ -19,16 +19,32 @@ SIMILARITY_FIELDS = frozenset({"similarity", "embeddings", "relevance"})
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """The samples with all that was gathered, and the measures."""
+    """What was known in the end, and the measures."""
 
-    samples: MeasureInputs
+    inputs: MeasureInputs
     measures: dict[str, Estimate | str]  # a text is the reason why there is no number
     cost: Cost
+
+    @property
+    def estimates(self) -> dict[str, Estimate]:
+        """Those that have a value."""
+        return {name: value for name, value in self.measures.items() if isinstance(value, Estimate)}
+
+    @property
+    def reasons(self) -> dict[str, str]:
+        """Why the others have none."""
+        return {name: value for name, value in self.measures.items() if isinstance(value, str)}
 
 
 def chosen_measures(names: Sequence[str]) -> Mapping[str, Measure]:
     """By the names or aliases that were asked for; none named means all."""
     return {name: find_measure(name) for name in names} if names else all_measures()
+
+
+def asked_measures(names: Sequence[str], calibrated: str | None) -> Mapping[str, Measure]:
+    """The measures of results: those that were named, and the one that a calibration reads; else none."""
+    wanted = [*names, *([calibrated] if calibrated else [])]
+    return chosen_measures(wanted) if wanted else {}
 
 
 def needed_fields(measures: Iterable[Measure]) -> frozenset[str]:
@@ -46,15 +62,14 @@ def explained(lack: Unavailable, measure: Measure, reasons: Mapping[str, str]) -
 
 
 def measure(
-    samples: MeasureInputs, question: Question, measures: Mapping[str, Measure], sources: InputModels
+    inputs: MeasureInputs, question: Question, measures: Mapping[str, Measure], models: InputModels
 ) -> Measured:
-    """Gather, then compute."""
-    computed = compute_inputs(samples, question, needed_fields(measures.values()), sources)
-    found = measure_all(computed.samples, measures)
-    told: dict[str, Estimate | str] = {}
-    for name, value in found.items():
+    """Compute what is needed, then the measures."""
+    computed = compute_inputs(inputs, question, needed_fields(measures.values()), models)
+    values: dict[str, Estimate | str] = {}
+    for name, value in measure_all(computed.inputs, measures).items():
         if isinstance(value, Unavailable):
-            told[name] = explained(value, measures[name], computed.reasons)
+            values[name] = explained(value, measures[name], computed.reasons)
         else:
-            told[name] = value
-    return Measured(computed.samples, told, computed.cost)
+            values[name] = value
+    return Measured(computed.inputs, values, computed.cost)

@@ -8,11 +8,12 @@ In: `MeasureInputs`. Out: floats in nats; higher is less certain.
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable
 
 import numpy as np
 
-from .base import Array, Branching, MeasureInputs, given
+from ..records import Branching
+from .base import Array, MeasureInputs, given
 
 
 def total_logprobs(samples: MeasureInputs) -> Array:
@@ -41,6 +42,14 @@ def importance_log_weights(samples: MeasureInputs) -> Array:
     return np.array([0.0 if branching is None else branching.logprob for branching in _branchings(samples)])
 
 
+def merged_importance_log_weights(samples: MeasureInputs) -> Array:
+    """The same with the mass of all candidates that were merged into the exchanged token (ours)."""
+    return np.array([0.0 if branching is None else math.log(branching.mass) for branching in _branchings(samples)])
+
+
+IMPORTANCES = {"importance": importance_log_weights, "merged_importance": merged_importance_log_weights}
+
+
 def _branchings(samples: MeasureInputs) -> tuple[Branching | None, ...]:
     return samples.branchings or (None,) * len(samples)
 
@@ -49,7 +58,7 @@ def branch_log_masses(samples: MeasureInputs) -> Array:
     """log W_n: p(y_≤t) for a branch, p(y) for the initial answer. Disjoint shares of all probability mass."""
     return np.array(
         [
-            math.fsum(steps) if branching is None else branching.shared_logprob + branching.logprob
+            math.fsum(steps) if branching is None else branching.shared_logprob + math.log(branching.mass)
             for steps, branching in zip(given(samples.logprobs), _branchings(samples), strict=True)
         ]
     )
@@ -134,23 +143,3 @@ def coverage(samples: MeasureInputs) -> float:
     keys = zip(given(samples.identities), _branchings(samples), strict=True)
     of_each = dict(zip(keys, branch_log_masses(samples), strict=True))
     return float(min(np.exp(np.logaddexp.reduce(list(of_each.values()))), 1.0))
-
-
-# -- the headline -----------------------------------------------------------------------------------------------
-
-
-def log_terms(samples: MeasureInputs, weighting: str, likelihood: str) -> Array:
-    """What each sequence adds to its cluster's mass. Branch mass is a share of probability already."""
-    if weighting == "branch_mass":
-        return branch_log_masses(samples)
-    weights = importance_log_weights(samples) if weighting == "importance" else uniform_log_weights(samples)
-    terms: Array = l1_normalised(weights) + LIKELIHOODS[likelihood](samples)
-    return terms
-
-
-def normalised_weights(samples: MeasureInputs, weighting: str) -> Sequence[float]:
-    """The weights of a weighting, Σw = 1; equal ones where likelihoods are not known."""
-    if weighting == "branch_mass" and samples.logprobs is not None:
-        return [float(w) for w in shares(branch_log_masses(samples))]
-    weights = importance_log_weights(samples) if weighting == "importance" else uniform_log_weights(samples)
-    return [float(w) for w in np.exp(l1_normalised(weights))]

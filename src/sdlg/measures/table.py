@@ -41,8 +41,8 @@ class Unavailable:
 
 
 def find_measure(name: str) -> Measure:
-    """By name or alias, plug-ins included."""
-    return pick("measure", _by_any_name(), name)
+    """By name or alias; plug-ins are only looked at for names that are not ours."""
+    return _OWN_NAMES[name] if name in _OWN_NAMES else pick("measure", _by_any_name(), name)
 
 
 def all_measures() -> Mapping[str, Measure]:
@@ -52,12 +52,20 @@ def all_measures() -> Mapping[str, Measure]:
 
 @cache
 def _by_any_name() -> Mapping[str, Measure]:
-    found = dict(all_measures())
-    for measure in all_measures().values():
+    return _names_of(all_measures())
+
+
+def _names_of(measures: Mapping[str, Measure]) -> Mapping[str, Measure]:
+    """Measures by their names and aliases."""
+    names = dict(measures)
+    for measure in measures.values():
         for alias in measure.aliases:
-            if found.setdefault(alias, measure) is not measure:
-                raise RunError(f"measures {found[alias].name} and {measure.name} both call themselves {alias}")
-    return found
+            if names.setdefault(alias, measure) is not measure:
+                raise RunError(f"measures {names[alias].name} and {measure.name} both call themselves {alias}")
+    return names
+
+
+_OWN_NAMES = _names_of(MEASURES)
 
 
 # -- measuring --------------------------------------------------------------------------------------------------
@@ -74,7 +82,12 @@ def _estimate(measure: Measure, samples: MeasureInputs, name: str) -> Estimate |
     missing = measure.missing(samples)
     if missing:
         return Unavailable(_needs(missing))
-    value = measure(samples)
+    try:
+        value = measure(samples)
+    except Exception as error:  # of a plug-in: it must not cost the other measures, nor the answers
+        if measure.name in MEASURES:
+            raise
+        return Unavailable(f"its plug-in failed: {type(error).__name__}: {error}")
     if not math.isfinite(value):
         return Unavailable(_not_a_number(measure, value))
     variant = {} if name == measure.name else {"variant": measure.name}

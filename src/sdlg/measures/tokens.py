@@ -91,6 +91,7 @@ MEASURES = (
         equation="−log p(y¹)",
         cost=ANSWER,
         aliases=("G-NLL",),
+        of_answer=True,
     ),
     Measure(
         "max_sequence_probability",
@@ -104,6 +105,7 @@ MEASURES = (
         equation="p(y¹)",
         cost=ANSWER,
         aliases=("MSP",),
+        of_answer=True,
     ),
     Measure(
         "perplexity",
@@ -117,6 +119,7 @@ MEASURES = (
         equation="exp(−log p(y¹) / T_1)",
         cost=ANSWER,
         aliases=("PPL",),
+        of_answer=True,
     ),
     Measure(
         "mean_token_entropy",
@@ -130,5 +133,6 @@ MEASURES = (
         equation="mean_t H(p(· given y¹_<t))",
         cost=f"{ANSWER}, with whole distributions",
         aliases=("MTE",),
+        of_answer=True,
     ),
 )

@@ -4,6 +4,7 @@ A name says how the cluster masses m_c are made, then the logarithm:
 
 proper_{counted,unique}_{total,length_normalised}   m_c = Σ p(y), duplicates counted or once (Eq. 21)
 importance_{total,length_normalised}                m_c = Σ w p(y), w = p(y_t) of the branch (Eq. 8, 13)
+merged_importance_…                                 the same, w with the mass of the candidates merged into it (ours)
 importance_only                                     m_c = (1/N) Σ w: Eq. 8 to the letter
 branch_mass                                         m_c = Σ W, W = p(y_≤t): shares of all probability
 …_unnormalised_log                                  −Σ (m/Σm) log m instead of H(m/Σm)
@@ -36,15 +37,16 @@ def plain_masses(samples: MeasureInputs, likelihood: str, duplicates: str) -> Ar
 
 
 @lru_cache(maxsize=16)
-def weighted_masses(samples: MeasureInputs, likelihood: str) -> Array:
+def weighted_masses(samples: MeasureInputs, likelihood: str, weighting: str) -> Array:
     """log Σ w p(y), w raw."""
-    terms = log_weights(samples) + semantic.LIKELIHOODS[likelihood](samples)
+    terms = log_weights(samples, weighting) + semantic.LIKELIHOODS[likelihood](samples)
     return semantic.cluster_log_masses(samples, terms)
 
 
-def normalised_weighted_masses(samples: MeasureInputs, likelihood: str) -> Array:
+def normalised_weighted_masses(samples: MeasureInputs, likelihood: str, weighting: str) -> Array:
     """log Σ w p(y), Σw = 1."""
-    masses: Array = weighted_masses(samples, likelihood) - np.logaddexp.reduce(log_weights(samples))
+    weights = log_weights(samples, weighting)
+    masses: Array = weighted_masses(samples, likelihood, weighting) - np.logaddexp.reduce(weights)
     return masses
 
 
@@ -64,9 +66,9 @@ def coverage(samples: MeasureInputs) -> float:
     return semantic.coverage(samples) if _is_one_tree(samples) else math.nan
 
 
-def log_weights(samples: MeasureInputs) -> Array:
+def log_weights(samples: MeasureInputs, weighting: str = "importance") -> Array:
     """log w of one answer and its branches."""
-    return semantic.importance_log_weights(samples) if _is_one_tree(samples) else _unknown(samples)
+    return semantic.IMPORTANCES[weighting](samples) if _is_one_tree(samples) else _unknown(samples)
 
 
 def _is_one_tree(samples: MeasureInputs) -> bool:
@@ -193,37 +195,48 @@ def _proper() -> list[Measure]:
     return found
 
 
-def _importance() -> list[Measure]:
-    needs, found = frozenset({"logprobs", "clusters", "branchings"}), []
-    for likelihood, chance in _LIKELIHOODS.items():
-        base, mass = f"importance_{likelihood}", f"Σ w {chance}, w = p(y_t) of the branch, 1 of the answer (Eq. 8, 13)"
-        raw = partial(weighted_masses, likelihood=likelihood)
-        scaled = partial(normalised_weighted_masses, likelihood=likelihood)
-        both = tuple(f"semantic_entropy_importance_{weights}_{likelihood}" for weights in ("l1", "raw"))
-        published = likelihood == "length_normalised"
-        found += [
-            _normalised(base, raw, needs, "SDLG's importance weights.", mass, cost=BRANCHED, aliases=both),
-            _unnormalised(
-                f"importance_l1_{likelihood}",
-                scaled,
-                needs,
-                _PAPER["importance"]
-                if published
-                else "SDLG's importance weights, L1-normalised, logarithm of the mass itself.",
-                f"{mass}, Σw = 1",
-                cost=BRANCHED,
-                aliases=("SE*_SDLG",) if published else (),
-            ),
-            _unnormalised(
-                f"importance_raw_{likelihood}",
-                raw,
-                needs,
-                "SDLG's importance weights as they are, logarithm of the mass itself.",
-                mass,
-                cost=BRANCHED,
-            ),
-        ]
-    return found
+_WEIGHTS = {
+    "importance": ("SDLG's importance weights", "w = p(y_t) of the branch, 1 of the answer (Eq. 8, 13)"),
+    "merged_importance": (
+        "SDLG's importance weights with merged candidates (ours)",
+        "w = Σ p of the candidates merged into the branch's token, 1 of the answer",
+    ),
+}
+
+
+def _importance(weighting: str) -> list[Measure]:
+    return [measure for likelihood in _LIKELIHOODS for measure in _weighted(weighting, likelihood)]
+
+
+def _weighted(weighting: str, likelihood: str) -> list[Measure]:
+    """Three measures of one kind of weights and likelihoods: by the share, and by the mass with w scaled and raw."""
+    needs = frozenset({"logprobs", "clusters", "branchings"})
+    words, weights = _WEIGHTS[weighting]
+    mass = f"Σ w {_LIKELIHOODS[likelihood]}, {weights}"
+    raw = partial(weighted_masses, likelihood=likelihood, weighting=weighting)
+    scaled = partial(normalised_weighted_masses, likelihood=likelihood, weighting=weighting)
+    both = tuple(f"semantic_entropy_{weighting}_{scale}_{likelihood}" for scale in ("l1", "raw"))
+    published = (weighting, likelihood) == ("importance", "length_normalised")
+    return [
+        _normalised(f"{weighting}_{likelihood}", raw, needs, f"{words}.", mass, cost=BRANCHED, aliases=both),
+        _unnormalised(
+            f"{weighting}_l1_{likelihood}",
+            scaled,
+            needs,
+            _PAPER["importance"] if published else f"{words}, L1-normalised, logarithm of the mass itself.",
+            f"{mass}, Σw = 1",
+            cost=BRANCHED,
+            aliases=("SE*_SDLG",) if published else (),
+        ),
+        _unnormalised(
+            f"{weighting}_raw_{likelihood}",
+            raw,
+            needs,
+            f"{words} as they are, logarithm of the mass itself.",
+            mass,
+            cost=BRANCHED,
+        ),
+    ]
 
 
 def _weights_alone() -> list[Measure]:
@@ -257,7 +270,8 @@ MEASURES = (
     ),
     *_improper(),
     *_proper(),
-    *_importance(),
+    *_importance("importance"),
+    *_importance("merged_importance"),
     *_weights_alone(),
     Measure(
         "coverage",

@@ -8,9 +8,9 @@ from typing import Any
 
 from ..errors import ModelNotFound
 from ..loading.devices import calm_threads
-from .base import InputGradients, NliModel, NliProbabilities
+from .base import InputGradients, Judged, NliModel, NliProbabilities
 
-__all__ = ["InputGradients", "NliModel", "NliProbabilities", "load_nli"]
+__all__ = ["InputGradients", "Judged", "NliModel", "NliProbabilities", "load_nli"]
 
 
 def load_nli(source: str | Path | NliModel | Sequence[Any], *, device: str | None = None) -> NliModel:

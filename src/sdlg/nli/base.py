@@ -12,6 +12,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from ..records import Cost
+
 Array = NDArray[np.float64]
 Span = tuple[int, int]
 
@@ -39,6 +41,14 @@ SAME_TEXT = NliProbabilities(0.0, 0.0, 1.0)
 
 
 @dataclass(frozen=True, slots=True)
+class Judged:
+    """Pairs of texts, judged in their order, and what that cost."""
+
+    probabilities: tuple[NliProbabilities, ...]
+    cost: Cost
+
+
+@dataclass(frozen=True, slots=True)
 class InputGradients:
     """Of the loss towards "the answer contradicts itself": gradients at the answer's NLI pieces."""
 
@@ -46,6 +56,7 @@ class InputGradients:
     embeddings: Array  # (pieces, width): z
     premise_gradients: Array  # (pieces, width): ∂loss/∂z in the first copy
     hypothesis_gradients: Array  # the same in the second copy
+    cost: Cost = Cost(nli_gradients=1)  # noqa: RUF009 (frozen)
 
     def gradients(self, side: str) -> Array:
         """The side's gradients; `both` is their sum."""
@@ -54,23 +65,15 @@ class InputGradients:
 
 
 class NliModel(Protocol):
-    """An NLI model. Threads may share it: each sees its own counts."""
+    """An NLI model. Threads may share it."""
 
     parameters: int | None  # None: not known
-
-    @property
-    def pairs_run(self) -> int:
-        """How many pairs of texts went through it."""
-
-    @property
-    def gradients_run(self) -> int:
-        """How many backward passes."""
 
     @property
     def name(self) -> str:
         """What users call it."""
 
-    def judge(self, question: str, pairs: Sequence[tuple[str, str]]) -> list[NliProbabilities]:
+    def judge(self, question: str, pairs: Sequence[tuple[str, str]]) -> Judged:
         """Whether the first answer entails the second, for each pair."""
 
     def input_gradients(self, question: str, answer: str) -> InputGradients:

@@ -20,7 +20,8 @@ from ..concurrency.in_flight import one_at_a_time
 from ..errors import LabelNotFound, ModelNotFound, first_line
 from ..loading.devices import pick_device
 from ..loading.tokenizers import load_tokenizer
-from .base import SAME_TEXT, Array, InputGradients, NliProbabilities
+from ..records import Cost
+from .base import SAME_TEXT, Array, InputGradients, Judged, NliProbabilities
 
 _BATCH = 32
 _LABELS = ("contradiction", "neutral", "entailment")
@@ -58,14 +59,8 @@ def label_indices(id2label: dict[int, str], name: str) -> dict[str, int | None]:
     return found
 
 
-class _Counts(threading.local):
-    """What went through the model for this thread's questions."""
-
-    pairs = gradients = 0
-
-
 class SequenceClassifier:
-    """A loaded classifier. Threads take turns; each has its own counts."""
+    """A loaded classifier. Threads take turns."""
 
     def __init__(self, model: Any, tokenizer: Any, *, name: str = "") -> None:
         self._name = name or getattr(model.config, "_name_or_path", "") or type(model).__name__
@@ -75,23 +70,13 @@ class SequenceClassifier:
             raise ModelNotFound(f"the NLI model {self._name!r} has no fast tokenizer, which spans need")
         self._embedding = model.get_input_embeddings()
         self._statement_tokens = (self._max_length() - tokenizer.num_special_tokens_to_add(pair=True)) // 2
-        self._counts, self._turn = _Counts(), threading.RLock()
+        self._turn = threading.RLock()
         self.parameters: int | None = sum(weight.numel() for weight in model.parameters())
 
     @property
     def name(self) -> str:
         """What users call it."""
         return self._name
-
-    @property
-    def pairs_run(self) -> int:
-        """Pairs that went through it for this thread."""
-        return self._counts.pairs
-
-    @property
-    def gradients_run(self) -> int:
-        """Backward passes for this thread."""
-        return self._counts.gradients
 
     def _max_length(self) -> int:
         config = self.model.config
@@ -103,7 +88,7 @@ class SequenceClassifier:
     # -- verdicts -----------------------------------------------------------------------------------------------
 
     @one_at_a_time
-    def judge(self, question: str, pairs: Sequence[tuple[str, str]]) -> list[NliProbabilities]:
+    def judge(self, question: str, pairs: Sequence[tuple[str, str]]) -> Judged:
         """Whether the first answer entails the second, for each pair."""
         statements = {answer: self._statement(question, answer)[0] for pair in pairs for answer in pair}
         wanted = [(statements[first], statements[second]) for first, second in pairs]
@@ -113,10 +98,9 @@ class SequenceClassifier:
         for first in range(0, len(todo), _BATCH):
             batch = todo[first : first + _BATCH]
             known.update(zip(batch, self._run(batch), strict=True))
-        return [known.get(pair, SAME_TEXT) for pair in wanted]
+        return Judged(tuple(known.get(pair, SAME_TEXT) for pair in wanted), Cost(nli_pairs=len(todo)))
 
     def _run(self, batch: Sequence[tuple[str, str]]) -> list[NliProbabilities]:
-        self._counts.pairs += len(batch)
         inputs = self.tokenizer(
             [pair[0] for pair in batch], [pair[1] for pair in batch], padding=True, return_tensors="pt"
         ).to(self.model.device)
@@ -164,7 +148,6 @@ class SequenceClassifier:
     @one_at_a_time
     def input_gradients(self, question: str, answer: str) -> InputGradients:
         """Loss = cross-entropy of (statement, statement) to contradiction; its gradient at the answer's pieces."""
-        self._counts.gradients += 1
         statement, begin = self._statement(question, answer)
         encoded = self.tokenizer(statement, statement, return_offsets_mapping=True, return_tensors="pt")
         spans = encoded.pop("offset_mapping")[0].tolist()

@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -119,6 +120,11 @@ class Risk:
         if made in (None, "zero-shot") or question.shots or question.context:
             return []
         return [f"the calibration was made with questions asked {made}, this one stands alone: the risk may be off"]
+
+    @property
+    def fingerprint(self) -> str:
+        """Tells two calibrations apart."""
+        return sha256(json.dumps(self.to_dict(), sort_keys=True).encode()).hexdigest()[:16]
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON form as plain dicts and lists."""

@@ -4,13 +4,14 @@ from collections.abc import Callable, Mapping
 
 from ..models.base import LanguageModel
 from ..options import Options
-from .branching import check_sdlg, initial_answer, sample_sdlg
+from ..records import Sampled
 from .direct import sample_beam, sample_diverse_beam, sample_multinomial
-from .record import Answered, Request, Sampled, check_strategies
+from .request import InitialAnswer, SamplingRequest, check_strategies
+from .sdlg import check_sdlg, initial_answer, sample_sdlg
 
-__all__ = ["SAMPLERS", "Answered", "Request", "Sampled", "Sampler", "check_method", "initial_answer"]
+__all__ = ["SAMPLERS", "InitialAnswer", "Sampler", "SamplingRequest", "check_method", "initial_answer"]
 
-Sampler = Callable[[Request], Sampled]
+Sampler = Callable[[SamplingRequest], Sampled]
 
 SAMPLERS: Mapping[str, Sampler] = {
     "sdlg": sample_sdlg,

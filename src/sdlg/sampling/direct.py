@@ -10,47 +10,47 @@ import time
 from dataclasses import replace
 
 from ..models.base import Continuation, DecodeRequest
-from ..records import Cost, Word
+from ..records import Cost, Sampled, Word
 from ..scoring.alignment import word_spans
-from .record import Request, Sampled, check_strategies, cut_note, whole_generation
+from .request import SamplingRequest, as_sample, check_strategies, cut_note, whole_generation
 
 
-def sample_multinomial(request: Request) -> Sampled:
+def sample_multinomial(request: SamplingRequest) -> Sampled:
     """N independent draws (temperature, top-p)."""
     return _sample("multinomial", request)
 
 
-def sample_beam(request: Request) -> Sampled:
+def sample_beam(request: SamplingRequest) -> Sampled:
     """The N best hypotheses of one beam search."""
     return _sample("beam", request)
 
 
-def sample_diverse_beam(request: Request) -> Sampled:
+def sample_diverse_beam(request: SamplingRequest) -> Sampled:
     """N hypotheses from groups that avoid each other's tokens (groups, diversity penalty)."""
     return _sample("diverse_beam", request)
 
 
-def _sample(strategy: str, request: Request) -> Sampled:
+def _sample(strategy: str, request: SamplingRequest) -> Sampled:
     model, options = request.model, request.options
     check_strategies(model, {strategy})
-    prompt = request.prompt()
-    request.report("branches", f"{options.samples} by {strategy}")
+    title = f"{options.samples} by {strategy}"
+    request.observe("branches", title)
     started = time.perf_counter()
-    decoding = replace(options.decoding, strategy=strategy)
+
+    def watch(_: int, token: int) -> None:
+        request.observe("branches", title)
 
     def ended(_: int, grown: Continuation) -> None:
         generation = whole_generation(model, grown)
-        request.report("branches", generation.text, generation)
+        request.observe("branches", generation.text, generation)
 
-    decoded = model.decode(
-        DecodeRequest(
-        prompt, [()] * options.samples, decoding, seed=options.seed, ended=ended,
-        watch=lambda path, token: request.report("branches", f"{options.samples} by {strategy}"),
-    ))  # fmt: skip
-    generations = tuple(whole_generation(model, continuation) for continuation in decoded.continuations)
-    words = tuple(Word(generations[0].text[a:b], a, b, None) for a, b in word_spans(generations[0].text))
-    notes = [*cut_note(generations[0], options), *decoded.notes]
-    if len(generations) < options.samples:
-        notes.append(f"{len(generations)} of {options.samples} sequences: {strategy} search found no more")
+    prefixes, decoding = [()] * options.samples, replace(options.decoding, strategy=strategy)
+    decoded = model.decode(DecodeRequest(request.prompt(), prefixes, decoding, options.seed, watch=watch, ended=ended))
+    samples = tuple(as_sample(model, whole_generation(model, grown)) for grown in decoded.continuations)
+    text = samples[0].text
+    words = tuple(Word(text[start:end], start, end, None) for start, end in word_spans(text))
+    notes = [*cut_note(samples[0].generation, options), *decoded.notes]
+    if len(samples) < options.samples:
+        notes.append(f"{len(samples)} of {options.samples} sequences: {strategy} search found no more")
     cost = decoded.cost + Cost(seconds={"samples": time.perf_counter() - started})
-    return Sampled(generations, (None,) * len(generations), words, cost, tuple(notes))
+    return Sampled(samples, words, cost, tuple(notes))

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from ..models.base import LanguageModel
 from ..nli.base import InputGradients, NliModel
 from ..options import Scoring
-from ..records import Generation, StopRule, Substitution, Word
+from ..records import Cost, Generation, StopRule, Substitution, Word
 from .alignment import overlapping, word_spans
 from .candidates import Candidate, Place, find_candidates, find_places
 from .scores import ATTRIBUTIONS, SIMILARITIES, combined_rank, ranked_order, word_attribution
@@ -32,6 +32,7 @@ class ScoredAnswer:
 
     substitutions: tuple[Substitution, ...]
     words: tuple[Word, ...]
+    cost: Cost
 
 
 def score_answer(
@@ -47,7 +48,7 @@ def score_answer(
     places = find_places(model, answer, options)
     candidates = find_candidates(model, answer, places, stop, options)
     if not answer.text:  # nothing to differentiate: ranked by importance alone
-        return ScoredAnswer(_ranked(candidates, np.zeros((len(candidates), 2)), places, answer, options), ())
+        return ScoredAnswer(_ranked(candidates, np.zeros((len(candidates), 2)), places, answer, options), (), Cost())
     input_gradients = nli.input_gradients(question, answer.text)
     gradients = input_gradients.gradients(options.gradient_side)
     spans = word_spans(answer.text)
@@ -65,7 +66,7 @@ def score_answer(
         if one_word
         else options
     )
-    return ScoredAnswer(_ranked(candidates, scores, places, answer, weighted), words)
+    return ScoredAnswer(_ranked(candidates, scores, places, answer, weighted), words, input_gradients.cost)
 
 
 def _word(text: str, span: tuple[int, int], input_gradients: InputGradients, gradients: Array) -> Word:

@@ -5,15 +5,15 @@ In: a question and options by name. Out: an `Ask` or a `Score`, to be called in 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from ..errors import BadOption, BadQuestion, UsageError
-from ..formats.answers import AnswersRow, row_line, samples_from
+from ..formats.answers import AnswersRow, row_dict
+from ..formats.codec import read_samples
 from ..formats.results import Result
-from ..measures.base import Measure, MeasureInputs
+from ..measures import Measure, MeasureInputs, inputs_of
 from ..measures.measuring import chosen_measures, measure
 from ..options import Options, option_groups, options_from, pick
 from ..pipeline import Pipeline, Watch
@@ -42,16 +42,14 @@ class Score:
 
     pipeline: Pipeline
     question: Question
-    samples: MeasureInputs
+    inputs: MeasureInputs
     measures: Mapping[str, Measure]
 
     def __call__(self) -> dict[str, Any]:
         """The row that `sdlg score` writes. In a worker thread, too."""
-        measured = measure(self.samples, self.question, self.measures, self.pipeline.input_models(self.measures))
-        row: dict[str, Any] = json.loads(
-            row_line(AnswersRow(1, self.question, self.samples), measured.samples.clusters, measured.measures)
-        )
-        return row
+        models = self.pipeline.input_models_of(self.measures)
+        measured = measure(self.inputs, self.question, self.measures, models)
+        return row_dict(AnswersRow(1, self.question, self.inputs), measured)
 
 
 class Engine:
@@ -113,10 +111,10 @@ class Engine:
         if not answers:
             raise BadQuestion('"answers" is empty; give at least one')
         try:
-            samples = samples_from(answers)
+            inputs = inputs_of(read_samples(answers))
         except (ValueError, TypeError, OverflowError) as error:
             raise BadQuestion(f"the answers do not fit together: {error}") from error
-        return Score(self.pipeline, question, samples, chosen_measures(measures))
+        return Score(self.pipeline, question, inputs, chosen_measures(measures))
 
     def _check_question(self, question: Question, *more: str) -> None:
         if not question.text.strip():

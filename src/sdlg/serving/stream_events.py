@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from ..formats.results import Result, generation_dict
+from ..formats.codec import generation_dict
+from ..formats.results import Result
 from ..pipeline import Progress
 from .deltas import Deltas
 from .engine import Ask

@@ -6,7 +6,8 @@ import math
 from dataclasses import asdict
 from typing import Any
 
-from ..formats.results import Result, generation_dict
+from ..formats.codec import generation_dict
+from ..formats.results import Result
 from ..pipeline import Progress
 from ..records import Sample
 from ..views.reading import reading

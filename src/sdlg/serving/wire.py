@@ -7,7 +7,7 @@ from typing import Any
 
 from starlette.responses import Response
 
-from ..formats.results import finite
+from ..formats.codec import finite
 from .failures import Failure
 
 

@@ -13,7 +13,8 @@ from hashlib import sha256
 from html import escape
 
 from ..browser import static_text
-from ..formats.results import Result, finite
+from ..formats.codec import finite
+from ..formats.results import Result
 from .reading import reading
 
 _START = """

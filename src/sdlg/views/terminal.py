@@ -90,7 +90,7 @@ def _alternatives(result: Result) -> Table:
         change = sample.substitution
         if change is None:
             continue
-        mark = Text("●", cluster_colours(sample.cluster))
+        mark = Text("●", cluster_colours(sample.cluster or 0))
         table.add_row(mark, Text(_percent(change.importance), justify="right"), _branch_text(result, sample))
     return table
 

@@ -13,15 +13,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ...measures.headline import headline_measure
 from ...options import PRESETS
-from ..plan import parse_method
 from ..results import PAPER_COLUMNS, stored_name
-from ..run_calibration import headline_measure
 from .tables import Number, undefined
 from .views import RunView, Target
 
 OUR_COLUMNS: Mapping[str, tuple[str, str]] = {
-    "SDLG, default estimate": ("sdlg", headline_measure(parse_method("sdlg", PRESETS["default"]))),
+    "SDLG, default estimate": ("sdlg", headline_measure("sdlg", PRESETS["default"].estimation)),
     "SDLG, branch mass": ("sdlg", "semantic_entropy_branch_mass"),
     "SDLG, frequency": ("sdlg", "semantic_entropy_frequency"),
     "SDLG, number of clusters": ("sdlg", "number_of_clusters"),

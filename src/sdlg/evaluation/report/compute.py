@@ -25,10 +25,11 @@ run's tokens per character of an answer.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
+from ...records import Sample
+from ..rows import Clustered, Generated
 from .views import RunView
 
 Tokens = Callable[["Drawn", int], float]
@@ -125,30 +126,24 @@ def parameters_of(view: RunView) -> Parameters | None:
 def drawn_samples(view: RunView, method: str) -> list[Drawn]:
     """One per question that passed all stages."""
     rows = [(view.run.generated[name], view.run.clustered[name]) for name in view.run.ids]
-    rate = _tokens_per_character([generated["methods"][method]["samples"] for generated, _ in rows])
+    rate = _tokens_per_character([sample for generated, _ in rows for sample in generated.methods[method].samples])
     return [_drawn(generated, clustered, method, rate) for generated, clustered in rows]
 
 
-def _drawn(generated: Mapping[str, Any], clustered: Mapping[str, Any], method: str, rate: float) -> Drawn:
-    samples = generated["methods"][method]["samples"]
-    prompt = int((generated.get("cost") or {}).get("prompt_tokens", 0))
-    changes = [sample.get("substitution") for sample in samples]
-    positions = tuple(-1 if change is None else int(change["position"]) for change in changes)
-    distinct = tuple(clustered["methods"][method]["distinct"])
-    return Drawn(prompt, rate * len(generated["question"]), tuple(map(_decisions, samples)), positions, distinct)
+def _drawn(generated: Generated, clustered: Clustered, method: str, rate: float) -> Drawn:
+    samples = generated.methods[method].samples
+    positions = tuple(-1 if sample.substitution is None else sample.substitution.position for sample in samples)
+    decisions = tuple(len(sample.generation.decision_logprobs) for sample in samples)
+    distinct = clustered.methods[method].table.distinct
+    return Drawn(generated.cost.prompt_tokens, rate * len(generated.question), decisions, positions, distinct)
 
 
-def _decisions(sample: Mapping[str, Any]) -> int:
-    return len(sample["token_ids"]) + (sample.get("stop_logprob") is not None)
-
-
-def _tokens_per_character(questions: Sequence[Sequence[Mapping[str, Any]]]) -> float:
-    samples = [sample for samples in questions for sample in samples]
-    characters = sum(len(sample["text"]) for sample in samples)
-    return sum(len(sample["token_ids"]) for sample in samples) / characters if characters else 0.25
+def _tokens_per_character(samples: Sequence[Sample]) -> float:
+    characters = sum(len(sample.text) for sample in samples)
+    return sum(len(sample.generation.token_ids) for sample in samples) / characters if characters else 0.25
 
 
 def measured_forward_tokens(view: RunView, method: str) -> float:
     """Mean tokens that really went through the language model, all beams counted, as from a cold start."""
-    costs = [view.run.generated[name]["methods"][method].get("cost") or {} for name in view.run.ids]
-    return float(sum(cost.get("forward_tokens", 0) for cost in costs)) / len(costs)
+    costs = [view.run.generated[name].methods[method].cost for name in view.run.ids]
+    return float(sum(cost.forward_tokens for cost in costs)) / len(costs)

@@ -197,7 +197,7 @@ def _untold(steps: Sequence[Step], floor: float | None) -> tuple[str, ...]:
         return ()
     return (
         f"at {hidden} of {len(steps)} steps the server tells too few tokens to see all that are likely enough; "
-        "what it does not tell is in answer.unseen; start vLLM with --max-logprobs 100",
+        "what it does not tell is in answer.truncated_mass; start vLLM with --max-logprobs 100",
     )
 
 

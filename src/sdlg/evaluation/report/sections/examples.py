@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
+from ....records import Sample
+from ...rows import Clustered, Generated
 from ..columns import FAMILY_NAMES, MULTINOMIAL, SDLG, Column, family_of, named_column
 from ..elements import Block, Example, ExampleAnswer, Examples, Paragraph, Piece, Section
 from ..views import RunView
@@ -77,12 +79,12 @@ def _example(view: RunView, place: int, why: str, columns: list[Column]) -> Exam
     samplers = tuple(
         (FAMILY_NAMES[family_of(column.method)], _answers(generated, clustered, column.method)) for column in columns
     )
-    answer = _cut(generated["answer"]["text"])
-    return Example(generated["question"], answer, None if math.isnan(verdict) else bool(verdict), score, why, samplers)
+    answer = _cut(generated.answer.text if generated.answer else "")
+    return Example(generated.question, answer, None if math.isnan(verdict) else bool(verdict), score, why, samplers)
 
 
-def _answers(generated: Mapping[str, Any], clustered: Mapping[str, Any], method: str) -> tuple[ExampleAnswer, ...]:
-    samples, clusters = generated["methods"][method]["samples"], clustered["methods"][method]["clusters"]
+def _answers(generated: Generated, clustered: Clustered, method: str) -> tuple[ExampleAnswer, ...]:
+    samples, clusters = generated.methods[method].samples, clustered.methods[method].clusters
     letters = {cluster: place for place, cluster in enumerate(dict.fromkeys(clusters))}
     return tuple(
         ExampleAnswer(pieces_of(sample), letters[cluster], _likelihood(sample))
@@ -90,10 +92,10 @@ def _answers(generated: Mapping[str, Any], clustered: Mapping[str, Any], method:
     )
 
 
-def pieces_of(sample: Mapping[str, Any]) -> tuple[Piece, ...]:
+def pieces_of(sample: Sample) -> tuple[Piece, ...]:
     """The answer before the changed word, the word, the rest; one piece where nothing was changed."""
-    text, change = sample["text"], sample.get("substitution")
-    start = None if change is None else _start(sample, int(change["position"]))
+    text, change = sample.text, sample.substitution
+    start = None if change is None else _start(sample, change.position)
     if start is None:
         return (Piece(_cut(text)),)
     if start >= len(text):
@@ -103,9 +105,9 @@ def pieces_of(sample: Mapping[str, Any]) -> tuple[Piece, ...]:
     return tuple(piece for piece in parts if piece.text)
 
 
-def _start(sample: Mapping[str, Any], position: int) -> int | None:
+def _start(sample: Sample, position: int) -> int | None:
     """Where the changed word begins in the text; None where the tokens do not spell the text."""
-    tokens, text = sample.get("tokens") or (), sample["text"]
+    tokens, text = sample.tokens, sample.text
     whole = "".join(tokens)
     if whole.strip() != text:
         return None
@@ -117,7 +119,6 @@ def _cut(text: str) -> str:
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
 
 
-def _likelihood(sample: Mapping[str, Any]) -> float:
-    ending = sample.get("stop_logprob")
-    logprobs = [*sample["logprobs"], *([] if ending is None else [ending])]
+def _likelihood(sample: Sample) -> float:
+    logprobs = sample.generation.decision_logprobs
     return math.exp(sum(logprobs) / len(logprobs)) if logprobs else math.nan

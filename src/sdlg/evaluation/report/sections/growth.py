@@ -90,7 +90,7 @@ def cluster_counts(view: RunView, method: str) -> Array:
     steps = range(1, view.samples + 1)
     if is_measured(view, method, "number_of_clusters"):
         return np.column_stack([view.run.values(method, "number_of_clusters", n) for n in steps])
-    found = [view.run.clustered[question]["methods"][method]["clusters"] for question in view.run.ids]
+    found = [view.run.clustered[question].methods[method].clusters for question in view.run.ids]
     return np.array([[len(set(clusters[:n])) for n in steps] for clusters in found], dtype=np.float64)
 
 

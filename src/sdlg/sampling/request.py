@@ -1,4 +1,4 @@
-"""What every sampler returns, and how a continuation becomes a sequence."""
+"""What samplers are given, and how a continuation becomes a generation, and a generation a sample."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ from ..errors import NotSupported
 from ..models.base import Continuation, LanguageModel
 from ..nli.base import NliModel
 from ..options import Options
-from ..records import Cost, Generation, Prompt, Question, Substitution, Word
+from ..records import Branching, Cost, Generation, Prompt, Question, Sample, Substitution
 from ..scoring import EmbeddingMap
+from ..scoring.alignment import token_texts
 
 
 class Observer(Protocol):
-    """Told of a stage and what there is to show of it; of every sequence when it is finished."""
+    """Is shown a stage and what there is to see of it, and every generation when it is finished."""
 
     def __call__(
         self, stage: str, text: str, generation: Generation | None = None, substitution: Substitution | None = None
@@ -22,14 +23,14 @@ class Observer(Protocol):
         """Take note."""
 
 
-def _unreported(
+def _nobody(
     stage: str, text: str, generation: Generation | None = None, substitution: Substitution | None = None
 ) -> None:
     """Nobody is watching."""
 
 
 @dataclass(frozen=True, slots=True)
-class Answered:
+class InitialAnswer:
     """An initial answer, with the alternatives of every step, and what it cost."""
 
     generation: Generation
@@ -38,7 +39,7 @@ class Answered:
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class SamplingRequest:
     """All that a sampler may use."""
 
     question: Question
@@ -46,24 +47,12 @@ class Request:
     nli: NliModel
     options: Options
     embedding_map: EmbeddingMap | None = None
-    report: Observer = _unreported
-    answer: Answered | None = None  # the initial answer, where it is known already
+    observe: Observer = _nobody
+    answer: InitialAnswer | None = None  # where it is known already
 
     def prompt(self) -> Prompt:
         """The question in the model's form, with all stops."""
         return self.model.prompt(self.question, self.options.prompt, self.options.decoding.stop_rule)
-
-
-@dataclass(frozen=True, slots=True)
-class Sampled:
-    """Sequences, the initial answer first where the method has one, each with the substitution it began with."""
-
-    generations: tuple[Generation, ...]
-    substitutions: tuple[Substitution | None, ...]
-    words: tuple[Word, ...]  # of the first sequence
-    cost: Cost
-    notes: tuple[str, ...] = ()
-    candidates: tuple[Substitution, ...] = ()  # all that were ranked, best first
 
 
 def check_strategies(model: LanguageModel, wanted: set[str]) -> None:
@@ -82,16 +71,31 @@ def whole_generation(
     prefix_logprobs: tuple[float, ...] = (),
     prefix_entropies: tuple[float, ...] = (),
 ) -> Generation:
-    """Prefix and continuation as one sequence. A stop string that began in the prefix takes its tokens with it."""
+    """Prefix and continuation as one generation. A stop string that began in the prefix takes its tokens with it."""
     kept = len(prefix) - grown.dropped
     ids = (*prefix[:kept], *grown.token_ids)
     ending = (*prefix_logprobs[kept:], *grown.ending_logprobs)
     logprobs = (*prefix_logprobs[:kept], *grown.logprobs)
-    entropies = (*prefix_entropies, *grown.entropies)[: len(logprobs) + len(ending)]
-    text = model.text(ids).strip()
     return Generation(
-        text, ids, logprobs, grown.stop_reason, ending, grown.alternatives, entropies, grown.truncated_mass
+        text=model.text(ids).strip(),
+        token_ids=ids,
+        logprobs=logprobs,
+        stop_reason=grown.stop_reason,
+        ending_logprobs=ending,
+        alternatives=grown.alternatives,
+        entropies=(*prefix_entropies, *grown.entropies)[: len(logprobs) + len(ending)],
+        truncated_mass=grown.truncated_mass,
     )
+
+
+def as_sample(
+    model: LanguageModel,
+    generation: Generation,
+    substitution: Substitution | None = None,
+    branching: Branching | None = None,
+) -> Sample:
+    """A generation with its text token by token."""
+    return Sample(generation, tuple(token_texts(generation.token_ids, model.text)), substitution, branching)
 
 
 def cut_note(answer: Generation, options: Options) -> list[str]:

@@ -1,0 +1,72 @@
+"""`sdlg.ask`: one question in one call. Models named as before stay loaded between calls."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache, partial
+from threading import Lock
+from typing import Any
+
+from .concurrency.in_flight import in_thread
+from .formats.results import Result
+from .models import LanguageModel, full_name, load_model
+from .nli import NliModel, load_nli
+from .options import options_from, pick
+from .pipeline import DEFAULT_MODEL, DEFAULT_NLI, CalibrationSource, ModelSource, NliSource, Pipeline, checked_question
+from .records import Question
+from .sampling import SAMPLERS
+from .similarity import MINILM, SimilarityModel
+
+_loading = Lock()
+
+
+@lru_cache(maxsize=1)
+def _loaded(model: str, nli: str, **where: Any) -> tuple[LanguageModel, NliModel]:
+    return load_model(model, **where), load_nli(nli, device=where["device"])
+
+
+def ask(
+    question: str | Question,
+    *,
+    model: ModelSource = DEFAULT_MODEL,
+    nli: NliSource = DEFAULT_NLI,
+    samples: int = 10,
+    method: str = "sdlg",
+    preset: str = "default",
+    seed: int = 0,
+    context: str | None = None,
+    timeout: float | None = None,
+    device: str | None = None,
+    dtype: str | None = None,
+    tokenizer: str | None = None,
+    retry_seconds: float | None = None,
+    measures: Sequence[str] = (),
+    similarity_model: str | SimilarityModel = MINILM,
+    other_models: Sequence[ModelSource] = (),
+    calibration: CalibrationSource = None,
+    **options: Any,
+) -> Result:
+    """Ask one question: `sdlg.ask("Who wrote Hamlet?")`. Models named as before stay loaded between calls.
+
+    `samples` counts all sequences, the initial answer included. `timeout` is in seconds; `tokenizer` and
+    `retry_seconds` are for models on servers. Further options are those of `sdlg.Options`, by name.
+    """
+    asked = checked_question(question, context)
+    options_from(preset, {"samples": samples, "seed": seed, **options})
+    pick("method", SAMPLERS, method.replace("-", "_"))
+    if isinstance(model, str) and isinstance(nli, str):
+        with _loading:  # together, they would each load everything
+            model, nli = _loaded(
+                full_name(model), nli, device=device, dtype=dtype, tokenizer=tokenizer, retry_seconds=retry_seconds
+            )
+    pipeline = Pipeline(
+        model, nli, method=method, preset=preset, device=device, dtype=dtype, measures=measures,
+        similarity_model=similarity_model, other_models=other_models, calibration=calibration, samples=samples,
+        seed=seed, **options,
+    )  # fmt: skip
+    return pipeline.ask(asked, timeout=timeout)
+
+
+async def ask_async(question: str | Question, **named: Any) -> Result:
+    """`ask` for `await`, with the same arguments: for servers and notebooks. Cancelling it stops the work."""
+    return await in_thread(partial(ask, question, **named))

@@ -1,0 +1,185 @@
+"""Semantically diverse language generation (Algorithm 1): branches that start where meaning can change.
+
+In: a question, both models, options. Out: the initial answer and its branches, with what they cost. All branches of a
+round are decoded together, sharing the prompt and the answer's beginning.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass, field
+
+from ..errors import BadOption, NotSupported
+from ..models.base import Continuation, DecodeRequest, LanguageModel, Watcher, finished
+from ..models.stopping import find_stop
+from ..options import Options
+from ..records import Branching, Cost, Generation, Prompt, Sample, Sampled, Substitution
+from ..scoring import score_answer
+from .request import (
+    InitialAnswer,
+    Observer,
+    SamplingRequest,
+    as_sample,
+    check_strategies,
+    cut_note,
+    whole_generation,
+)
+
+
+def sample_sdlg(request: SamplingRequest) -> Sampled:
+    """The initial answer, then branches where its meaning can change (Algorithm 1)."""
+    model, options = request.model, request.options
+    check_sdlg(model, options)
+    prompt = request.prompt()
+    request.observe("answer", "")
+    initial = request.answer or initial_answer(model, prompt, options, request.observe)
+    answer = initial.generation
+    request.observe("scores", answer.text, answer)
+    started = time.perf_counter()
+    scored = score_answer(
+        request.question.text, answer, prompt.stop, model, request.nli, options.scoring, request.embedding_map
+    )
+    ranked = time.perf_counter()
+    branches = _Branches(model, prompt, answer, options, request.observe)
+    branches.draw(scored.substitutions)
+    seconds = Cost(seconds={"scores": ranked - started, "branches": time.perf_counter() - ranked})
+    notes = _notes(answer, len(branches.samples), len(scored.substitutions), options)
+    return Sampled(
+        tuple(branches.samples),
+        scored.words,
+        initial.cost + branches.cost + scored.cost + seconds,
+        (*notes, *initial.notes, *branches.notes),
+        scored.substitutions,
+    )
+
+
+def check_sdlg(model: LanguageModel, options: Options) -> None:
+    """Everything the method needs, before any work is done."""
+    wanted = {options.decoding.strategy, options.decoding.branch_strategy}
+    if "diverse_beam" in wanted:
+        raise BadOption("diverse beam search makes many sequences, not one: use it as the method, not as a strategy")
+    check_strategies(model, wanted)
+    able = model.capabilities
+    if able.continues_prefixes and able.alternatives != 0:
+        return
+    lacks = [] if able.continues_prefixes else ["go on from the beginning of an answer"]
+    lacks += ["tell what else it could have said (log-probabilities)"] if able.alternatives == 0 else []
+    raise NotSupported(
+        f"SDLG changes a word and lets the model go on from there; {model.name} cannot {' and cannot '.join(lacks)}. "
+        "--method multinomial works with it; so would the same model on vLLM or llama-server (sdlg models check)"
+        + "".join(f"; {reason}" for reason in able.shortcomings)
+    )
+
+
+def initial_answer(model: LanguageModel, prompt: Prompt, options: Options, observe: Observer) -> InitialAnswer:
+    """The answer that everything starts from, with the alternatives of every step."""
+    started = time.perf_counter()
+    ids: list[int] = []
+
+    def watch(_: int, token: int) -> None:
+        ids.append(token)
+        observe("answer", model.text(ids))
+
+    floor = options.scoring.min_probability
+    decoded = model.decode(
+        DecodeRequest(prompt, [()], options.decoding, options.seed, alternatives_above=floor, watch=watch)
+    )
+    cost = decoded.cost + Cost(seconds={"answer": time.perf_counter() - started})
+    return InitialAnswer(whole_generation(model, decoded.continuations[0]), cost, decoded.notes)
+
+
+@dataclass(slots=True)
+class _Branches:
+    """Distinct samples so far, the initial answer first, and what they cost."""
+
+    model: LanguageModel
+    prompt: Prompt
+    answer: Generation
+    options: Options
+    observe: Observer
+    samples: list[Sample] = field(init=False)
+    cost: Cost = field(default_factory=Cost)
+    notes: dict[str, None] = field(default_factory=dict)  # each once, in their order
+
+    def __post_init__(self) -> None:
+        self.samples = [as_sample(self.model, self.answer)]
+
+    def draw(self, ranked: tuple[Substitution, ...]) -> None:
+        """Take substitutions in their order until there are enough distinct generations or none are left."""
+        seen, taken = {_identity(self.answer)}, 0
+        while len(self.samples) < self.options.samples and taken < len(ranked):
+            now = ranked[taken : taken + self.options.samples - len(self.samples)]
+            for substitution, generation in zip(now, self._grow(now, taken), strict=True):
+                if _identity(generation) not in seen:
+                    seen.add(_identity(generation))
+                    branching = _branching(self.answer, substitution)
+                    self.samples.append(as_sample(self.model, generation, substitution, branching))
+            taken += len(now)
+
+    def _grow(self, substitutions: tuple[Substitution, ...], taken: int) -> list[Generation]:
+        """The branch of each substitution; those that end the answer cost nothing."""
+        going = [s for s in substitutions if not s.ends_answer]
+        grown = iter(self._decode(going, taken) if going else ())
+        generations = []
+        for substitution in substitutions:
+            continuation = None if substitution.ends_answer else next(grown)
+            generation = self._generation(substitution, continuation)
+            if substitution.ends_answer:
+                self.observe("branches", generation.text, generation, substitution)
+            generations.append(generation)
+        return generations
+
+    def _decode(self, going: list[Substitution], taken: int) -> tuple[Continuation, ...]:
+        def ended(path: int, grown: Continuation) -> None:
+            generation = self._generation(going[path], grown)
+            self.observe("branches", generation.text, generation, going[path])
+
+        prefixes = [(*self.answer.token_ids[: s.position], s.token_id) for s in going]
+        watch = _counting(f"{len(self.samples)}/{self.options.samples}", self.observe)
+        decoding, seed = self.options.decoding.for_branches(), (self.options.seed, taken + 1)
+        decoded = self.model.decode(DecodeRequest(self.prompt, prefixes, decoding, seed, watch=watch, ended=ended))
+        self.cost = self.cost + decoded.cost.without_prompt()
+        self.notes |= dict.fromkeys(decoded.notes)
+        return decoded.continuations
+
+    def _generation(self, substitution: Substitution, grown: Continuation | None) -> Generation:
+        at, answer = substitution.position, self.answer
+        prefix = (*answer.token_ids[:at], substitution.token_id)
+        if grown is None:  # the replacement ends the answer: what comes before is all there is
+            grown = finished(prefix, (), (), find_stop(self.prompt.stop, prefix, self.model.text))
+        logprobs = (*answer.logprobs[:at], substitution.logprob)
+        return whole_generation(self.model, grown, prefix, logprobs, answer.entropies[: at + 1])
+
+
+def _identity(generation: Generation) -> tuple[tuple[int, ...], str]:
+    return generation.token_ids, generation.stop_reason
+
+
+def _branching(answer: Generation, substitution: Substitution) -> Branching:
+    shared = math.fsum(answer.logprobs[: substitution.position])
+    return Branching(shared, substitution.logprob, substitution.importance)
+
+
+def _counting(title: str, observe: Observer) -> Watcher:
+    """Show how many tokens the branches have grown."""
+    grown = 0
+    observe("branches", title)
+
+    def watch(_: int, token: int) -> None:
+        nonlocal grown
+        grown += 1
+        observe("branches", f"{title}, {grown} tokens")
+
+    return watch
+
+
+def _notes(answer: Generation, samples: int, candidates: int, options: Options) -> tuple[str, ...]:
+    notes = cut_note(answer, options)
+    if samples < options.samples:
+        floor = options.scoring.min_probability
+        notes.append(
+            f"{samples} of {options.samples} sequences: only {candidates} alternatives are likelier than {floor:g}; "
+            "lower --min-probability to explore more"
+        )
+    return tuple(notes)
