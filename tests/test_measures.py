@@ -17,6 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from conftest import vectors
+from fakes import fake_pipeline
 from sdlg.errors import RunError, UnknownName
 from sdlg.measures import table
 from sdlg.measures.base import Measure, MeasureInputs
@@ -151,10 +152,8 @@ def make(seed, clusters, deepest=3.0, duplicated=True):
     matrices = [np.round(rng.random((n, n)), int(rng.integers(0, 4))) for _ in range(3)]
     pick = lambda values: tuple(values[k] for k in source)  # noqa: E731
     square = lambda matrix: matrix[np.ix_(source, source)]  # noqa: E731
-    branches = [
-        None,
-        *(Branching(-deepest * rng.random(), (own := -1 - 5 * rng.random()), math.exp(own)) for _ in range(n - 1)),
-    ]
+    changes = [(-deepest * rng.random(), -1 - 5 * rng.random(), 1 + rng.random()) for _ in range(n - 1)]
+    branches = [None, *(Branching(shared, own, merged * math.exp(own)) for shared, own, merged in changes)]
     options = rng.dirichlet(np.ones(len(set(clusters))))
     return MeasureInputs(
         logprobs=pick(rows),
@@ -238,14 +237,18 @@ def weights(s):
     return [1.0 if b is None else math.exp(b.logprob) for b in s.branchings]
 
 
-def weighted(s, per_token, scaled):
-    total = sum(weights(s)) if scaled else 1.0
-    return masses(s, [w / total * p for w, p in zip(weights(s), chances(s, per_token), strict=True)])
+def merged_weights(s):
+    return [1.0 if b is None else b.mass for b in s.branchings]
+
+
+def weighted(s, per_token, scaled, weigh=weights):
+    total = sum(weigh(s)) if scaled else 1.0
+    return masses(s, [w / total * p for w, p in zip(weigh(s), chances(s, per_token), strict=True)])
 
 
 def branch_weights(s):
     return [
-        p if b is None else math.exp(b.shared_logprob + b.logprob)
+        p if b is None else math.exp(b.shared_logprob + math.log(b.mass))
         for p, b in zip(chances(s), s.branchings, strict=True)
     ]
 
@@ -455,10 +458,14 @@ for likelihood, per_token in (("total", False), ("length_normalised", True)):
         TWINS[f"{name}_unnormalised_log"] = lambda s, k=kept, t=per_token: entropy_of_mass(
             masses(s, chances(s, t), k(s))
         )
-    name = f"{SE}_importance"
-    TWINS[f"{name}_{likelihood}"] = lambda s, t=per_token: entropy(weighted(s, t, False))
-    TWINS[f"{name}_l1_{likelihood}_unnormalised_log"] = lambda s, t=per_token: entropy_of_mass(weighted(s, t, True))
-    TWINS[f"{name}_raw_{likelihood}_unnormalised_log"] = lambda s, t=per_token: entropy_of_mass(weighted(s, t, False))
+    for name, weigh in ((f"{SE}_importance", weights), (f"{SE}_merged_importance", merged_weights)):
+        TWINS[f"{name}_{likelihood}"] = lambda s, t=per_token, w=weigh: entropy(weighted(s, t, False, w))
+        TWINS[f"{name}_l1_{likelihood}_unnormalised_log"] = lambda s, t=per_token, w=weigh: entropy_of_mass(
+            weighted(s, t, True, w)
+        )
+        TWINS[f"{name}_raw_{likelihood}_unnormalised_log"] = lambda s, t=per_token, w=weigh: entropy_of_mass(
+            weighted(s, t, False, w)
+        )
 for kind in MATRICES:
     TWINS[f"degree_{kind}"] = lambda s, k=kind: twin_degree(s, k)
     TWINS[f"eccentricity_{kind}"] = lambda s, k=kind: twin_eccentricity(s, k)
@@ -838,7 +845,28 @@ def test_a_plug_in_may_bring_several(install):
 def test_a_broken_plug_in_is_named(install, source, attribute, why):
     install("broken_measures", source, attribute)
     with pytest.raises(RunError, match=rf"plug-in broken_measures = broken_measures:{attribute} .*{why}"):
-        find_measure("predictive_entropy")
+        all_measures()
+
+
+def test_a_broken_plug_in_costs_nobody_who_does_not_ask_for_it(install):
+    install("broken_measures", "raise ValueError('no luck')")
+    assert find_measure("PE").name == "predictive_entropy"
+    assert fake_pipeline().ask("What?").semantic_entropy >= 0
+    with pytest.raises(RunError, match="no luck"):
+        find_measure("unknown")
+
+
+FAILING = """
+from sdlg.measures.base import Measure
+MEASURE = Measure("failing", lambda samples: 1 / 0, frozenset({"texts"}), "words", True, 0.0, 1.0, "Fails.")
+"""
+
+
+def test_a_plug_in_that_fails_is_a_reason_beside_the_other_measures(install):
+    install("failing_measures", FAILING)
+    result = fake_pipeline(measures=["failing", "MSP"]).ask("What?")
+    assert result.estimates["MSP"].value > 0
+    assert any("failing: its plug-in failed: ZeroDivisionError" in note for note in result.notes)
 
 
 def row_of(measure):

@@ -33,7 +33,7 @@ from sdlg.evaluation.report.sections.ablation import weights_name
 from sdlg.evaluation.report.sections.examples import pieces_of
 from sdlg.evaluation.report.sections.growth import first_reaching
 from sdlg.evaluation.report.serialising import table_csv
-from sdlg.evaluation.report.tables import Number, Row, Table, undefined
+from sdlg.evaluation.report.tables import Number, Table, TableRow, undefined
 from sdlg.evaluation.report.views import Target, views_of
 from sdlg.evaluation.report.wording import interval, letter, percent, shown
 from sdlg.evaluation.results import PAPER_COLUMNS, load_run, stored_name
@@ -485,7 +485,7 @@ def test_assets_are_whole_files(small_folder, tmp_path):
 
 
 def test_csv_carries_intervals_and_reasons():
-    rows = (Row(("one", Number(0.5, 0.4, 0.6), 3)), Row(("two", undefined("why"), 4)))
+    rows = (TableRow(("one", Number(0.5, 0.4, 0.6), 3)), TableRow(("two", undefined("why"), 4)))
     found = Table("x", "", ("run", "a", "b"), rows)
     assert table_csv(found) == "run,a,a low,a high,a reason,b\none,0.5,0.4,0.6,,3\ntwo,,,,why,4\n"
 
@@ -606,7 +606,7 @@ def test_numbers_read_well():
 
 def test_a_row_has_a_cell_for_every_heading():
     with pytest.raises(ValueError, match="2 cells under 1 headings"):
-        Table("x", "", ("a",), (Row(("one", 2)),))
+        Table("x", "", ("a",), (TableRow(("one", 2)),))
 
 
 # -- the command ------------------------------------------------------------------------------------------------

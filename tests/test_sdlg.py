@@ -12,7 +12,7 @@ from sdlg import ScriptedModel
 from sdlg.errors import NotSupported
 from sdlg.options import options_from
 from sdlg.records import Question
-from sdlg.sampling import SAMPLERS, Request
+from sdlg.sampling import SAMPLERS, SamplingRequest
 
 CITY = {
     "": {"It": 0.7, "Paris": 0.3},
@@ -24,7 +24,9 @@ CITY = {
 
 def sample(script, question="Where?", stops=(), **options):
     return SAMPLERS["sdlg"](
-        Request(Question(question), ScriptedModel(script, stops=stops), FakeNli({}), options_from("default", options))
+        SamplingRequest(
+            Question(question), ScriptedModel(script, stops=stops), FakeNli({}), options_from("default", options)
+        )
     )
 
 
@@ -32,7 +34,8 @@ def test_branches_leave_the_answer_at_one_token_and_go_on_greedily():
     sampled = sample(CITY)
     assert sampled.generations[0].text == "It is Paris"
     assert {s.text for s in sampled.generations[1:]} == {"Paris", "It was Rome", "It is Lyon"}
-    for generation, change in zip(sampled.generations[1:], sampled.substitutions[1:], strict=True):
+    for branch in sampled.samples[1:]:
+        generation, change = branch.generation, branch.substitution
         assert generation.token_ids[: change.position] == sampled.generations[0].token_ids[: change.position]
         assert generation.token_ids[change.position] == change.token_id
         assert generation.logprobs[change.position] == pytest.approx(change.logprob)
@@ -57,7 +60,7 @@ def test_the_end_is_a_candidate_that_keeps_the_prefix_and_costs_nothing():
     answer, branch = sampled.generations
     assert (answer.text, branch.text, branch.stop_reason) == ("Yes indeed", "Yes", "eos")
     assert math.exp(branch.logprob) == pytest.approx(0.4)
-    assert sampled.substitutions[1].ends_answer
+    assert sampled.samples[1].substitution.ends_answer
     assert sampled.cost.generated_tokens == 3  # Yes, indeed, end: all of them the answer's
 
 
@@ -101,7 +104,7 @@ def test_what_a_model_cannot_do_is_told_before_any_work():
     model = ScriptedModel(CITY)
     model.decode = None  # any decoding would fail
     with pytest.raises(NotSupported, match="beam"):
-        SAMPLERS["sdlg"](Request(Question("q"), model, FakeNli({}), options_from("paper", {})))
+        SAMPLERS["sdlg"](SamplingRequest(Question("q"), model, FakeNli({}), options_from("paper", {})))
 
 
 def test_same_seed_gives_the_same_samples():

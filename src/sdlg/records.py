@@ -156,6 +156,11 @@ class Sampled:
     candidates: tuple[Substitution, ...] = ()  # all that were ranked, best first
 
     @property
+    def generations(self) -> tuple[Generation, ...]:
+        """The samples as the model made them."""
+        return tuple(sample.generation for sample in self.samples)
+
+    @property
     def texts(self) -> tuple[str, ...]:
         """The answers' texts."""
         return tuple(sample.text for sample in self.samples)

@@ -1,4 +1,4 @@
-// A result (sdlg.result/2) as DOM. In: the parsed JSON. Out: elements. No network, no storage, and no text ever
+// A result (sdlg.result/3) as DOM. In: the parsed JSON. Out: elements. No network, no storage, and no text ever
 // becomes markup: everything goes through textContent. Used by the page and by the self-contained file.
 
 const LONG = 2000; // characters of an answer that gets a scroll box

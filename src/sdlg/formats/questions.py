@@ -1,6 +1,6 @@
 """Many questions from a file or a pipe: one JSON result per line, resumable.
 
-In: lines of text, or JSONL with `question` and optionally `context`. Out: per question a `sdlg.result/2` line or a
+In: lines of text, or JSONL with `question` and optionally `context`. Out: per question a `sdlg.result/3` line or a
 `sdlg.error/1` line that says what was wrong. Nothing is lost: results are written as they are made, and a run that is
 started again with the same output file goes on where it stopped.
 """
