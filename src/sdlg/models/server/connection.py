@@ -40,8 +40,11 @@ class Refused(ServerFailed):
     """The server understood the request and will not have it: a status of 4xx."""
 
     def __init__(self, status: int, message: str) -> None:
-        super().__init__(message)
-        self.status = status
+        super().__init__(status, message)  # all of them, or it could not be unpickled
+        self.status, self._message = status, message
+
+    def __str__(self) -> str:
+        return self._message
 
 
 class Nonsense(Exception):
