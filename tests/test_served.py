@@ -220,6 +220,13 @@ def until(condition, seconds=10.0):
 # -- facts ------------------------------------------------------------------------------------------------------
 
 
+VLLM_FIELDS = {
+    "return_token_ids": True, "return_tokens_as_token_ids": True,
+    "add_special_tokens": False, "top_k": 0, "min_p": 0.0, "repetition_penalty": 1.0,
+}  # fmt: skip
+LLAMA_FIELDS = {"samplers": ["temperature", "top_p"], "cache_prompt": True}
+
+
 @pytest.mark.parametrize(
     ("dialect", "traits", "wanted"),
     [
@@ -262,7 +269,8 @@ def until(condition, seconds=10.0):
 def test_facts_are_what_the_server_can_do(connected, tokenizer, dialect, traits, wanted):
     traits, wanted = ({**found, **_in_place(found, tokenizer)} for found in (traits, wanted))
     _, model = connected(dialect, **traits)
-    assert model.server == ServerCapabilities(model="tiny", prefix_cache=None, **wanted)
+    fields = {"vllm": VLLM_FIELDS, "llama.cpp": LLAMA_FIELDS}.get(wanted["kind"], {}) if wanted["tells_ids"] else {}
+    assert model.server == ServerCapabilities(model="tiny", prefix_cache=None, request_fields=fields, **wanted)
 
 
 def _in_place(found, tokenizer):
@@ -453,7 +461,7 @@ class BeamTwin(Twin):
         alternatives = tuple(tuple(o for o in options if math.exp(o.logprob) > (floor or 0)) for options in told)
         return Continuation(
             ids[: len(ids) - ended], tuple(logprobs[: len(ids) - ended]), "eos" if ended else "length",
-            logprobs[-1] if ended else None, len(ids), 0, alternatives if floor is not None else (),
+            (logprobs[-1],) if ended else (), len(ids), 0, alternatives if floor is not None else (),
         )  # fmt: skip
 
 
@@ -672,7 +680,12 @@ def test_a_search_counts_what_it_was_not_told_too(connected):
 
 def test_a_search_that_needs_more_than_is_told_is_refused(connected):
     server, model = connected(most=5)
-    for options in ({"method": "beam", "beams": 3, "samples": 2}, {"method": "diverse_beam", "samples": 4}):
+    for options in (
+        {"method": "beam", "beams": 3, "samples": 2},
+        {"method": "diverse_beam", "samples": 5},
+        {"method": "diverse_beam", "samples": 4, "groups": 2},  # 2 x 2, and what the first group has taken
+        {"method": "diverse_beam", "samples": 3, "groups": 1},
+    ):
         with pytest.raises(NotSupported, match="looks at the 6 likeliest tokens of a step, but the server tells 5"):
             pipeline(model, **options).ask(QUESTION)
     assert not server.generations
@@ -1481,9 +1494,11 @@ def test_a_key_is_not_written_down(serve, monkeypatch):
         f"https://example.org/v1?api-key={KEY}#tiny",
         f"http://user:{KEY}@/v1",
         f"http://user:{KEY}@[::1/v1",
+        f"HTTP://user:{KEY}@127.0.0.1:8000/v1#tiny",
+        f"http://user:{KEY}#{KEY}@127.0.0.1:8000/v1",
     ],
 )
-def test_an_address_with_a_key_in_it_is_refused_without_showing_it(address, capsys):
+def test_an_address_with_a_key_in_it_is_refused_without_showing_it(address, capsys, tmp_path):
     with pytest.raises(BadOption) as refusal:
         connect(address)
     assert KEY not in told_by(refusal.value)
@@ -1493,6 +1508,12 @@ def test_an_address_with_a_key_in_it_is_refused_without_showing_it(address, caps
     assert KEY not in "".join(watched)
     assert main(["models", "check", address]) == 2
     assert main(["ask", QUESTION, "--model", address]) == 2
+    assert main(["serve", "--port", "0", "--model", address]) == 2
+    data, folder = tmp_path / "q.jsonl", tmp_path / "run"
+    data.write_text(json.dumps({"question": QUESTION, "references": ["It is Paris"]}) + "\n")
+    for flag in ("--model", "--nli", "--similarity-model"):
+        assert main(["eval", "--data", str(data), "--out", str(folder), flag, address]) == 2
+    assert not folder.exists()
     assert KEY not in "".join(capsys.readouterr())
 
 
@@ -1877,3 +1898,85 @@ def test_a_model_named_by_an_alias_keeps_that_name(serve):
     model = connect(f"{server.url}#small", retry_seconds=PATIENCE)
     assert (model.name, model.server.model) == (f"{server.url}#small", "tiny")
     model.close()
+
+
+# -- what was mended ----------------------------------------------------------------------------------------------
+
+
+def letters(*likely):
+    """A script that answers with a letter."""
+    return {"": dict(zip("ABC", likely, strict=False))}
+
+
+def test_a_chat_endpoint_is_asked_for_alternatives_where_they_are_needed(connected):
+    server, model = connected("chat", most=5)
+    prompt = model.prompt(Question(QUESTION), "auto")
+    grown = model.decode(DecodeRequest(prompt, [()], Decoding(), alternatives_above=0.0)).continuations[0]
+    assert [seen.body["top_logprobs"] for seen in server.generations] == [5]
+    local = Twin(CAPITAL)
+    spelled = [[(model.text([one.token_id]), one.logprob) for one in step] for step in grown.alternatives]
+    states = ["", "It", "It is"]
+    assert [[(text, p) for text, p in step if p > -100] for step in spelled] == [
+        [(local.text([one.token_id]), one.logprob) for one in local.next_tokens(state) if one.token_id]
+        for state in states
+    ]
+    server.heal()
+    model.decode(DecodeRequest(prompt, [()], Decoding()))
+    assert ["top_logprobs" in seen.body for seen in server.generations] == [False]
+
+
+@pytest.mark.parametrize(("most", "told"), [(3, 3), (8, 8), (40, 20)])
+def test_a_chat_endpoint_tells_as_many_alternatives_as_it_can(connected, most, told):
+    assert connected("chat", most=most)[1].server.top_logprobs == told
+
+
+def test_a_chat_endpoint_can_be_evaluated_and_asked_what_it_thinks_of_its_answers(serve, tmp_path, fake_nli):
+    server = serve("chat", most=5, others={"Possible answer": letters(0.7, 0.2, 0.1)})
+    data, folder = tmp_path / "q.jsonl", tmp_path / "run"
+    data.write_text(json.dumps({"question": QUESTION, "references": ["It is Paris"]}) + "\n")
+    assert main([
+        "eval", "--data", str(data), "--out", str(folder), "--model", server.url, "--nli", "fake", "--samples", "3",
+        "--methods", "multinomial", "--measures", "P(True),clustered_self_assessment",
+        "--retry-seconds", str(PATIENCE),
+    ]) == 0  # fmt: skip
+    (row,) = Store(folder).rows("measure").values()
+    found = row["values"]["multinomial"]
+    assert [values[-1] for values in found.values()] == [pytest.approx(0.2 / 0.9)] * 2
+    assert row["reasons"] == {"multinomial": {}}
+
+
+@pytest.mark.parametrize("owner", ["gateway", "llamacpp behind something"])
+def test_a_vllm_that_was_given_another_name_is_as_exact_as_any(serve, tokenizer, owner):
+    server = serve("vllm", most=20, owner=owner)
+    model = connect(server.url, tokenizer=tokenizer, retry_seconds=PATIENCE)
+    assert (model.server.kind, model.server.exact, model.server.request_fields) == ("other", True, VLLM_FIELDS)
+    served, local = pipeline(model, samples=10).ask(QUESTION), pipeline(Twin(CAPITAL), samples=10).ask(QUESTION)
+    assert comparable(served) == comparable(local)
+    assert all(seen.body.items() >= VLLM_FIELDS.items() for seen in server.generations if seen.body.get("stream"))
+    model.close()
+
+
+def test_one_question_that_a_search_is_refused_is_no_reason_to_stop(serve, tmp_path, fake_nli):
+    server = serve()
+    refusal = Answer(400, b'{"detail": "I will not answer that"}')
+    server.inject(refusal, when=lambda seen: seen.generates and "number 1?" in seen.words)
+    questions, out = tmp_path / "questions.txt", tmp_path / "out.jsonl"
+    questions.write_text("\n".join(f"number {k}?" for k in range(3)))
+    arguments = ["ask", "--file", questions, "--out", out, "--model", server.url, "--samples", "2", "--method", "beam"]
+    assert main([str(argument) for argument in arguments]) == 1
+    rows = [json.loads(line) for line in out.read_text().splitlines()]
+    assert [row["format"].split("/")[0] for row in rows] == ["sdlg.result", "sdlg.error", "sdlg.result"]
+    assert "I will not answer that" in rows[1]["error"]
+
+
+@pytest.mark.parametrize("strategy", ["greedy", "multinomial", "beam"])
+def test_prefixes_as_long_as_an_answer_may_be_come_to_their_end_too(connected, strategy):
+    _, model = connected()
+    prompt = model.prompt(Question(QUESTION), "auto")
+    first = model.decode(DecodeRequest(prompt, [()], Decoding())).continuations[0].token_ids
+    prefixes, ended = [first[:2], first[:1], first[:2]], {}
+    decoded = model.decode(
+        DecodeRequest(prompt, prefixes, Decoding(strategy=strategy, max_tokens=2), ended=ended.__setitem__)
+    )
+    assert ended == dict(enumerate(decoded.continuations))
+    assert sorted(ended) == [0, 1, 2]

@@ -16,7 +16,7 @@ from ...errors import NotSupported
 from ...options import Decoding
 from ...records import StopRule
 from ..base import Continuation
-from ..local.beam_search import beam_search
+from ..local.beam_search import beam_search, group_widths
 from ..local.decoding import Start, TextOf
 from .replies import Step
 
@@ -65,6 +65,16 @@ def _rows(steps: Sequence[Step]) -> Tensor:
     return rows
 
 
+def needed_alternatives(wanted: int, decoding: Decoding) -> int:
+    """How many of a step's likeliest tokens a search may look at.
+
+    A group of width w takes the 2 w best extensions. Of one hypothesis those are among its 2 w likeliest tokens that no
+    earlier group has made dearer, and earlier groups have taken at most as many tokens as they are wide together.
+    """
+    widths = group_widths(wanted, decoding)
+    return max(2 * width + sum(widths[:place]) for place, width in enumerate(widths))
+
+
 def search_served(
     next_steps: NextSteps,
     prefixes: Sequence[tuple[int, ...]],
@@ -77,8 +87,7 @@ def search_served(
 ) -> tuple[list[Continuation], list[Step]]:
     """As many of the best hypotheses of each prefix as it is given times; and the steps that they took."""
     counts = {prefix: list(prefixes).count(prefix) for prefix in prefixes}
-    diverse = decoding.strategy == "diverse_beam"
-    needed = max(counts.values()) + 2 if diverse else 2 * max(decoding.beams, *counts.values())
+    needed = max(needed_alternatives(count, decoding) for count in counts.values())
     if told < needed:
         raise NotSupported(
             f"this search looks at the {needed} likeliest tokens of a step, but the server tells {told}; "

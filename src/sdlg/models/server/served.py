@@ -18,7 +18,17 @@ from numpy.typing import NDArray
 from ...errors import BadQuestion, NotSupported
 from ...options import BEAMS, STRATEGIES, Decoding
 from ...records import Cost, Prompt, Question, StopRule
-from ..base import NO_STOPS, Capabilities, Continuation, Decoded, DecodeRequest, Scored, path_generator, tell_all
+from ..base import (
+    COMPLETE,
+    NO_STOPS,
+    Capabilities,
+    Decoded,
+    DecodeRequest,
+    Scored,
+    path_generator,
+    tell_all,
+    tell_complete,
+)
 from ..prompts import check_fits
 from .capabilities import ServerCapabilities
 from .connection import Connection, Json, Refused
@@ -33,7 +43,6 @@ _WIDTH = {"llama.cpp": 1}
 _STOP_STRINGS = 4  # as many as OpenAI takes
 _ONE_QUESTION = (400, 413, 422)  # refusals that another question may not meet
 _PROMPTS = 1_000  # text prompts whose size is remembered
-_NOTHING = Continuation((), (), "length", (), 0)
 
 
 class ServedModel:
@@ -81,21 +90,25 @@ class ServedModel:
         if decoding.strategy not in self.capabilities.strategies:
             raise NotSupported(f"{self.name} cannot decode by {decoding.strategy}")
         room = self._room(prompt, decoding)
-        if decoding.strategy in BEAMS:
+        with _refusals_of_one_question():
+            if decoding.strategy not in BEAMS:
+                return self._continue(request, room)
             decoded = self._search(replace(request, decoding=replace(decoding, max_tokens=room)))
-            tell_all(request.ended, decoded.continuations)
-            return decoded
+        tell_all(request.ended, decoded.continuations)
+        return decoded
+
+    def _continue(self, request: DecodeRequest, room: int) -> Decoded:
+        """Each prefix on its own; one that is as long as an answer may be stays as it is."""
         paths = [
             RequestPath(index, prefix, room - len(prefix), int(path_generator(request.seed, index).integers(2**31)))
             for index, prefix in enumerate(request.prefixes)
         ]
         growing = [path for path in paths if path.room > 0]
-        work = _Work(self, request)
-        with _refusals_of_one_question():
-            replies = self.connection.run(work.all(growing))
+        tell_complete(request, [path.index for path in paths if path.room <= 0])
+        replies = self.connection.run(_Work(self, request).all(growing))
         grown = {path.index: reply.continuation for path, reply in zip(growing, replies, strict=True)}
-        continuations = tuple(grown.get(path.index, _NOTHING) for path in paths)
-        return Decoded(continuations, _cost(prompt, replies), self._notes(prompt, replies))
+        continuations = tuple(grown.get(path.index, COMPLETE) for path in paths)
+        return Decoded(continuations, _cost(request.prompt, replies), self._notes(request.prompt, replies))
 
     def _search(self, request: DecodeRequest) -> Decoded:
         from .search import search_served  # torch is only needed here
@@ -114,13 +127,13 @@ class ServedModel:
 
         unfinished = [prefix for prefix in prefixes if len(prefix) < decoding.max_tokens]
         if not unfinished:
-            return Decoded((_NOTHING,) * len(prefixes), Cost())
+            return Decoded((COMPLETE,) * len(prefixes), Cost())
         found, taken = search_served(
             next_steps, unfinished, decoding, prompt.stop, self.text,
             told=self.server.usable_logprobs, min_probability=request.alternatives_above,
         )  # fmt: skip
         left = iter(found)
-        whole = [next(left, None) if len(prefix) < decoding.max_tokens else _NOTHING for prefix in prefixes]
+        whole = [next(left, None) if len(prefix) < decoding.max_tokens else COMPLETE for prefix in prefixes]
         cost = replace(_cost(prompt, replies), decode_steps=rounds)
         return Decoded(tuple(one for one in whole if one is not None), cost, _untold(taken, request.alternatives_above))
 
@@ -266,29 +279,19 @@ class _Work:
         if server.usable_logprobs:
             body["logprobs"] = 1 if self.request.alternatives_above is None else server.usable_logprobs
         ids = [*self.request.prompt.token_ids, *path.prefix]
-        return {**body, **_OWN_WORDS.get(server.kind, {}), "prompt": ids, "stream": True, **self.model.extras()}
+        streamed = {"stream": True, "stream_options": {"include_usage": True}}
+        return {**body, **server.request_fields, "prompt": ids, **streamed, **self.model.extras()}
 
     def _text_body(self, prompt: TextPrompt, path: RequestPath) -> Json:
         """Nothing but what every server knows."""
-        most = self.model.server.usable_logprobs
+        most, alternatives = self.model.server.usable_logprobs, self.request.alternatives_above is not None
         body: Json = {}
         if prompt.stop.strings:
             body["stop"] = list(prompt.stop.strings[:_STOP_STRINGS])
         if prompt.messages:
             body["messages"] = [{"role": role, "content": content} for role, content in prompt.messages]
-            return {**body, "logprobs": True} if most else body
-        body["prompt"] = prompt.text + self.model.text(path.prefix)
-        return {**body, "logprobs": 1 if self.request.alternatives_above is None else most} if most else body
-
-
-# What the OpenAI protocol has no word for: no sampling but what was asked for, ids in the reply.
-_OWN_WORDS: dict[str, Json] = {
-    "vllm": {
-        "return_token_ids": True, "return_tokens_as_token_ids": True,
-        "add_special_tokens": False, "top_k": 0, "min_p": 0.0, "repetition_penalty": 1.0,
-        "stream_options": {"include_usage": True},
-    },
-    "llama.cpp": {
-        "samplers": ["temperature", "top_p"], "cache_prompt": True, "stream_options": {"include_usage": True},
-    },
-}  # fmt: skip
+            asked: Json = {"logprobs": True, **({"top_logprobs": most} if alternatives else {})}
+        else:
+            body["prompt"] = prompt.text + self.model.text(path.prefix)
+            asked = {"logprobs": most if alternatives else 1}
+        return {**body, **asked} if most else body
