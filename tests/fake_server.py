@@ -526,6 +526,18 @@ class HangUp(Fault):
 
 
 @dataclass(frozen=True)
+class Redrawn(Fault):
+    """Another draw than that of the seed that was asked for."""
+
+    seed: int
+    hangs_up_after: int | None = None
+
+    def happen(self, exchange: Exchange) -> None:
+        exchange.seen.body["seed"] = self.seed
+        exchange.send(exchange.reply, pause_at=self.hangs_up_after, pause=exchange.hang_up)
+
+
+@dataclass(frozen=True)
 class Die(Fault):
     """The whole server is gone."""
 

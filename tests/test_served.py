@@ -18,6 +18,7 @@ from collections import Counter
 from concurrent.futures import CancelledError
 from contextlib import ExitStack, suppress
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import jsonschema
@@ -35,6 +36,7 @@ from fake_server import (
     Die,
     FakeServer,
     HangUp,
+    Redrawn,
     Stall,
     Together,
     Twin,
@@ -603,6 +605,36 @@ def test_tokens_are_shown_as_they_come_and_once(connected):
     seen = []
     pipeline(model, samples=1).ask(QUESTION, watch=lambda progress: seen.append((progress.stage, progress.text)))
     assert [text for stage, text in seen if stage == "answer"] == ["", "It", "It is", "It is Paris"]
+
+
+@pytest.mark.parametrize("dialect", ["llama", "vllm"])
+@pytest.mark.parametrize("max_tokens", [2, 3, 9])
+@pytest.mark.parametrize("first", ["It is", "It was", "We are"])
+def test_what_was_shown_is_what_is_answered_also_if_a_server_draws_anew(serve, tmp_path, dialect, max_tokens, first):
+    """The first reply breaks off after two tokens, and the second one is another draw."""
+    server = serve(dialect, STORY, root=save_tokenizer(STORY, tmp_path))
+    model = connect(server.url, retry_seconds=PATIENCE)
+    seeds = {is_first: k for k in range(200) for is_first in [drawn(server, k).startswith(first)]}
+    server.heal()
+    server.inject(Redrawn(seeds[True], hangs_up_after=2), at=0)
+    server.inject(Redrawn(seeds[False]), at=0)
+    seen = []
+    options = {"samples": 1, "strategy": "multinomial", "max_tokens": max_tokens}
+    result = pipeline(model, **options).ask(QUESTION, watch=lambda p: seen.append(p.text) if p.stage == "answer" else 0)
+    assert seen[:3] == ["", first.split()[0], first]
+    assert all(later.startswith(before) for before, later in pairwise(seen))
+    assert result.answer.text == seen[-1]
+    assert (result.answer.stop_reason == "length") == (max_tokens < 4)
+    words = seen[-1].split()
+    wanted = [STORY[" ".join(words[:k])][(" " if k else "") + word] for k, word in enumerate(words)]
+    assert [math.exp(logprob) for logprob in result.answer.logprobs] == pytest.approx(wanted)
+    model.close()
+
+
+def drawn(server, seed):
+    """What a server's script says with a seed."""
+    steps, _ = server.dialect.speaker.speak(QUESTION, 1.0, seed, 9)
+    return server.dialect.speaker.text([step.token for step in steps])
 
 
 @pytest.mark.parametrize("end", ["<|im_end|>", "<eos>"])

@@ -55,6 +55,10 @@ class Nonsense(Exception):
         self.shown = shown
 
 
+class Restart(Exception):
+    """A reader wants its request to be sent again, and differently."""
+
+
 class _Passing(Exception):
     """A fault that another try may not meet."""
 
@@ -117,9 +121,9 @@ class Connection:
         """A JSON document for a JSON document."""
         return await self._persistently(lambda: self._document("POST", path, body))
 
-    async def complete(self, path: str, body: Mapping[str, Any], new_reader: Callable[[], R]) -> R:
-        """Feed a reply to a reader, streamed if the body asks for it; begun again with a new one if it breaks."""
-        return await self._persistently(lambda: self._completed(path, body, new_reader()))
+    async def complete(self, path: str, new_body: Callable[[], Json], new_reader: Callable[[], R]) -> R:
+        """Feed a reply to a reader, streamed if the body asks for it; begun again, with new ones, if it breaks."""
+        return await self._persistently(lambda: self._completed(path, new_body(), new_reader()))
 
     async def _completed(self, path: str, body: Mapping[str, Any], reader: R) -> R:
         async with self._response("POST", path, body) as response:
@@ -200,6 +204,8 @@ class Connection:
             return await attempt()
         except Nonsense as fault:
             raise _Passing(f"{where} {self.told(fault)}", tries=_FEW_TRIES) from None
+        except Restart as fault:
+            raise _Passing(f"{where} {fault}") from None
         except httpx2.TimeoutException as fault:
             raise _Passing(f"{where} is silent for {self._retry_seconds / 2:g} s") from fault
         except httpx2.ConnectError as fault:

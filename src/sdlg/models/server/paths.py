@@ -5,14 +5,16 @@ Where the answer ends is decided here, token by token as they come, by the rules
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import Any
 
 from ...records import StopReason
 from ..base import Continuation, DecodeRequest, finished
 from ..stopping import Stop, cut_at_ending, find_stop
 from .capabilities import ServerCapabilities
-from .connection import Nonsense
+from .connection import Nonsense, Restart
 from .replies import Chunk, Step, Usage, read_chunk
 from .text_sides import Words
 
@@ -25,7 +27,9 @@ class RequestPath:
     prefix: tuple[int, ...]
     room: int  # tokens that it may grow
     seed: int
-    told: int = 0  # tokens that were shown to the watcher; a request that is begun again does not show them twice
+    shown: list[Step] = field(default_factory=list)  # those whose tokens the watcher has; they are not shown twice
+    kept: tuple[Step, ...] = ()  # from an earlier reply; the next request goes on after them
+    is_doubtful: bool = False  # a reply was nonsense, so what was shown of it may be wrong
 
 
 class PathReply:
@@ -33,17 +37,30 @@ class PathReply:
 
     def __init__(self, path: RequestPath, request: DecodeRequest, server: ServerCapabilities, words: Words) -> None:
         self.path, self.floor = path, request.alternatives_above
-        self.steps: list[Step] = []
+        self.steps: list[Step] = list(path.kept)
         self.usage = Usage()
         self._rule, self._watch = request.prompt.stop, request.watch
         self._server, self._words = server, words
         self._wants_steps = server.usable_logprobs > 0
         self._stop: Stop | None = None
         self._finish: str | None = None
-        self._text = ""
+        self._text = words.text([step.token_id for step in path.kept])
 
     def take(self, chunk: Any) -> bool:
         """Tokens as they come; enough when the answer has ended."""
+        with self._doubt():
+            return self._read(chunk)
+
+    @contextmanager
+    def _doubt(self) -> Iterator[None]:
+        """Who sends nonsense may have sent some before."""
+        try:
+            yield
+        except Nonsense:
+            self.path.is_doubtful = True
+            raise
+
+    def _read(self, chunk: Any) -> bool:
         told = read_chunk(chunk, self._words.tokens, wants_steps=self._wants_steps)
         self._text += told.text
         self._finish = told.finish or self._finish
@@ -53,12 +70,15 @@ class PathReply:
             return bool(told.steps)
         for step in told.steps:
             self.steps.append(step)
+            if self._is_another_draw():
+                return True
             self._stop = find_stop(self._rule, self._ids, self._words.text)
             if self._stop is not None:  # at its own ending a server stops by itself, and then tells what it counted
                 return self._finish is None and self._stop.reason != "eos"
             if len(self.steps) > self.path.room:
                 raise Nonsense(f"sends more than the {self.path.room} tokens it was asked for")
-            self._show(step.token_id)
+            if self._server.exact:
+                self._show(self.steps)
         return False
 
     def _check(self, told: Chunk) -> None:
@@ -69,10 +89,29 @@ class PathReply:
         if self.floor is not None and any(not step.top for step in told.steps):
             raise Nonsense("sends no alternatives, though it can")
 
-    def _show(self, token: int) -> None:
-        if self._watch is not None and len(self.steps) > self.path.told:
-            self.path.told = len(self.steps)
-            self._watch(self.path.index, token)
+    def _show(self, steps: Sequence[Step]) -> None:
+        """Tell the watcher the tokens that it does not have."""
+        if self._watch is not None:
+            for step in steps[len(self.path.shown) :]:
+                self.path.shown.append(step)
+                self._watch(self.path.index, step.token_id)
+
+    def _is_another_draw(self) -> bool:
+        """Whether a reply that was begun again differs from what was shown, and that is all there is room for.
+
+        Not every server draws by the seed. What was shown cannot be taken back, and is as good a draw as any: the next
+        request goes on after it.
+        """
+        shown, place = self.path.shown, len(self.steps) - 1
+        is_same = place >= len(shown) or shown[place].token_id == self.steps[place].token_id
+        if is_same or self.path.is_doubtful:
+            return False
+        if len(shown) < self.path.room:
+            self.path.kept = tuple(shown)
+            raise Restart("draws other tokens than those that were shown")
+        self.steps, self._finish = list(shown), "length"
+        self._text = self._words.text([step.token_id for step in shown])
+        return True
 
     @property
     def _ids(self) -> tuple[int, ...]:
@@ -84,6 +123,12 @@ class PathReply:
             raise Nonsense("broke off in the middle of an answer")
         if not self._wants_steps:
             return
+        with self._doubt():
+            self._check_whole()
+        if not self._server.exact:  # it cannot go on from tokens, so nothing is shown before it is known to be whole
+            self._show(self.steps if self._stop is None else self.steps[:-1])
+
+    def _check_whole(self) -> None:
         if self._server.exact and not self.steps:
             raise Nonsense("sends no tokens with log-probabilities")
         if self._words.is_learned:

@@ -260,7 +260,7 @@ class _Work:
         chat = self.model.server.endpoint == "chat"
         return await self.model.connection.complete(
             "chat/completions" if chat else "completions",
-            self._body(path),
+            lambda: self._body(path),
             lambda: PathReply(path, self.request, self.model.server, self.model.words),
         )
 
@@ -269,7 +269,7 @@ class _Work:
         greedy = decoding.strategy == "greedy"
         body: Json = {
             "model": server.model,
-            "max_tokens": path.room,
+            "max_tokens": path.room - len(path.kept),
             "temperature": 0.0 if greedy else decoding.temperature,
             "top_p": 1.0 if greedy else max(decoding.top_p, 1e-6),  # 0 keeps the likeliest; servers want more
             "seed": path.seed,
@@ -278,7 +278,7 @@ class _Work:
             return {**body, **self._text_body(self.request.prompt, path)}
         if server.usable_logprobs:
             body["logprobs"] = 1 if self.request.alternatives_above is None else server.usable_logprobs
-        ids = [*self.request.prompt.token_ids, *path.prefix]
+        ids = [*self.request.prompt.token_ids, *path.prefix, *(step.token_id for step in path.kept)]
         streamed = {"stream": True, "stream_options": {"include_usage": True}}
         return {**body, **server.request_fields, "prompt": ids, **streamed, **self.model.extras()}
 
