@@ -62,17 +62,19 @@ class ServerCapabilities:
     @property
     def shortcomings(self) -> tuple[str, ...]:
         """What makes results from this server less than those of a local model, for every result's notes."""
-        found = []
+        shortcomings = []
         if self.top_logprobs and self.raw_logprobs is False:
-            found.append(
+            shortcomings.append(
                 "the server's log-probabilities change with the temperature, so they are not used; "
                 "start vLLM with --logprobs-mode raw_logprobs"
             )
         elif not self.top_logprobs:
-            found.append("the server tells no log-probabilities: answers count by how often they come")
+            shortcomings.append("the server tells no log-probabilities: answers count by how often they come")
         if self.endpoint == "completions" and self.top_logprobs and not self.exact:
-            found.append("approximate: the server takes and tells text only, so its tokens are known by their spelling")
-        return tuple(found)
+            shortcomings.append(
+                "approximate: the server takes and tells text only, so its tokens are known by their spelling"
+            )
+        return tuple(shortcomings)
 
 
 async def probe_server(connection: Connection) -> ServerCapabilities:
@@ -95,12 +97,12 @@ async def probe_server(connection: Connection) -> ServerCapabilities:
 
 async def _listed(connection: Connection) -> list[Json]:
     try:
-        found = await connection.get("models")
+        listing = await connection.get("models")
     except Refused as refusal:
         if refusal.status not in _NO_SUCH_PATH:
             raise
         return []  # some have no list; then the name must be right
-    rows = found.get("data") if isinstance(found, dict) else None
+    rows = listing.get("data") if isinstance(listing, dict) else None
     return [
         row
         for row in (rows if isinstance(rows, list) else ())
@@ -126,15 +128,15 @@ def _chosen(listed: list[Json], name: str, url: str) -> Json:
 
 async def _optional(connection: Connection, path: str) -> Json:
     try:
-        found = await connection.get(path)
+        document = await connection.get(path)
     except ServerFailed:
         return {}
-    return found if isinstance(found, dict) else {}
+    return document if isinstance(document, dict) else {}
 
 
 def _settings(props: Json) -> Json:
-    found = props.get("default_generation_settings")
-    return found if isinstance(found, dict) else {}
+    settings = props.get("default_generation_settings")
+    return settings if isinstance(settings, dict) else {}
 
 
 def _whole(value: Any) -> int | None:
@@ -189,9 +191,9 @@ class _Probe:
 
     async def _completion(self) -> _LogprobReply | None:
         """The reply with the most that it gives: ids, if any words make it tell them, and log-probabilities."""
-        asked: Json = {"prompt": _QUESTION, "logprobs": 1}
+        question: Json = {"prompt": _QUESTION, "logprobs": 1}
         accepted = await self._accepted(
-            [{**asked, **fields} for fields in _FIELDS.get(self._kind, _FIELDS["vllm"])], "completions"
+            [{**question, **fields} for fields in _FIELDS.get(self._kind, _FIELDS["vllm"])], "completions"
         )
         if accepted is None:  # not with log-probabilities; without?
             await self._post({"prompt": _QUESTION})

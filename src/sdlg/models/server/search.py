@@ -82,23 +82,23 @@ def search_served(
     rule: StopRule,
     text_of: TextOf,
     *,
-    told: int,
+    available: int,
     min_probability: float | None,
 ) -> tuple[list[Continuation], list[Step]]:
     """As many of the best hypotheses of each prefix as it is given times; and the steps that they took."""
     counts = {prefix: list(prefixes).count(prefix) for prefix in prefixes}
     needed = max(needed_alternatives(count, decoding) for count in counts.values())
-    if told < needed:
+    if available < needed:
         raise NotSupported(
-            f"this search looks at the {needed} likeliest tokens of a step, but the server tells {told}; "
+            f"this search looks at the {needed} likeliest tokens of a step, but the server tells {available}; "
             "use fewer beams, or start vLLM with --max-logprobs"
         )
     tree = ServedTree(next_steps)
-    found = beam_search(
+    hypotheses = beam_search(
         tree, tree.begin(list(counts)), list(counts.values()), decoding, rule, text_of,
         min_probability=min_probability, normalise=lambda rows: rows,
     )  # fmt: skip
-    left = {prefix: iter(results) for prefix, results in zip(counts, found, strict=True)}
+    left = {prefix: iter(results) for prefix, results in zip(counts, hypotheses, strict=True)}
     best = [(prefix, result.continuation) for prefix in prefixes if (result := next(left[prefix], None)) is not None]
     taken = [[tree.steps[*prefix, *one.token_ids[:at]] for at in range(len(one.alternatives))] for prefix, one in best]
     whole = [

@@ -34,7 +34,7 @@ from .capabilities import ServerCapabilities
 from .connection import Connection, Json, Refused
 from .paths import PathReply, RequestPath
 from .replies import Step
-from .text_sides import TextPrompt, Words
+from .text_sides import ServedTextSide, TextPrompt
 
 IN_FLIGHT = {"vllm": 16}  # questions at once that fill it; docs/engines.md has the measurements
 # llama-server's slots compute their prompts separately: branches one after the other, in the slot that has the prompt,
@@ -48,8 +48,10 @@ _PROMPTS = 1_000  # text prompts whose size is remembered
 class ServedModel:
     """A model on a server. Any number of threads may use it."""
 
-    def __init__(self, connection: Connection, server: ServerCapabilities, words: Words, *, name: str) -> None:
-        self.connection, self.server, self.words, self._name = connection, server, words, name
+    def __init__(
+        self, connection: Connection, server: ServerCapabilities, text_side: ServedTextSide, *, name: str
+    ) -> None:
+        self.connection, self.server, self.text_side, self._name = connection, server, text_side, name
         self.width: int | None = _WIDTH.get(server.kind)  # requests of one call at once; None: all of them
         self.extras: Callable[[], Json] = dict  # further fields of a request, for experiments
         self._prompt_sizes: dict[str, int] = {}  # tokens of text prompts, as the server counted them
@@ -80,7 +82,7 @@ class ServedModel:
     def prompt(self, question: Question, style: str, stop: StopRule = NO_STOPS) -> Prompt:
         """In the model's own format."""
         with _refusals_of_one_question():
-            prompt = self.words.prompt(question, style, stop)
+            prompt = self.text_side.prompt(question, style, stop)
         check_fits(self.name, len(prompt.token_ids), self.server.context_tokens)
         return prompt
 
@@ -128,19 +130,21 @@ class ServedModel:
         unfinished = [prefix for prefix in prefixes if len(prefix) < decoding.max_tokens]
         if not unfinished:
             return Decoded((COMPLETE,) * len(prefixes), Cost())
-        found, taken = search_served(
+        hypotheses, taken = search_served(
             next_steps, unfinished, decoding, prompt.stop, self.text,
-            told=self.server.usable_logprobs, min_probability=request.alternatives_above,
+            available=self.server.usable_logprobs, min_probability=request.alternatives_above,
         )  # fmt: skip
-        left = iter(found)
+        left = iter(hypotheses)
         whole = [next(left, None) if len(prefix) < decoding.max_tokens else COMPLETE for prefix in prefixes]
         cost = replace(_cost(prompt, replies), decode_steps=rounds)
-        return Decoded(tuple(one for one in whole if one is not None), cost, _untold(taken, request.alternatives_above))
+        return Decoded(
+            tuple(one for one in whole if one is not None), cost, _truncation_notes(taken, request.alternatives_above)
+        )
 
     def _notes(self, prompt: Prompt, replies: Sequence[PathReply]) -> tuple[str, ...]:
         """What the server did not tell, or may have understood otherwise."""
         steps = [step for reply in replies for step in reply.steps]
-        return (*_untold(steps, replies[0].floor if replies else None), *self._retokenised(prompt, replies))
+        return (*_truncation_notes(steps, replies[0].floor if replies else None), *self._retokenised(prompt, replies))
 
     def _retokenised(self, prompt: Prompt, replies: Sequence[PathReply]) -> tuple[str, ...]:
         """In text mode: whether the server read the branches as the tokens they were meant to be."""
@@ -159,7 +163,7 @@ class ServedModel:
             reply
             for reply in branches
             if reply.usage.prompt != (size or 0) + len(reply.path.prefix)
-            or not self.words.tokens.is_whole(reply.path.prefix)
+            or not self.text_side.tokens.is_whole(reply.path.prefix)
         ]
         if not other:
             return ()
@@ -177,11 +181,11 @@ class ServedModel:
 
     def text(self, token_ids: Sequence[int]) -> str:
         """Exactly as decoded."""
-        return self.words.text(token_ids)
+        return self.text_side.text(token_ids)
 
     def is_special(self, token_id: int) -> bool:
         """Control tokens."""
-        return self.words.is_special(token_id)
+        return self.text_side.is_special(token_id)
 
     def token_embeddings(self, token_ids: Sequence[int]) -> NDArray[np.float32]:
         """A server keeps them to itself."""
@@ -203,7 +207,7 @@ def _refusals_of_one_question() -> Iterator[None]:
         raise BadQuestion(str(refusal)) from None
 
 
-def _untold(steps: Sequence[Step], floor: float | None) -> tuple[str, ...]:
+def _truncation_notes(steps: Sequence[Step], floor: float | None) -> tuple[str, ...]:
     """Whether there may be alternatives that are likely enough and that the server did not tell."""
     hidden = 0 if floor is None else sum(step.hides_some(floor) for step in steps)
     if not hidden:
@@ -261,7 +265,7 @@ class _Work:
         return await self.model.connection.complete(
             "chat/completions" if chat else "completions",
             lambda: self._body(path),
-            lambda: PathReply(path, self.request, self.model.server, self.model.words),
+            lambda: PathReply(path, self.request, self.model.server, self.model.text_side),
         )
 
     def _body(self, path: RequestPath) -> Json:
@@ -290,8 +294,8 @@ class _Work:
             body["stop"] = list(prompt.stop.strings[:_STOP_STRINGS])
         if prompt.messages:
             body["messages"] = [{"role": role, "content": content} for role, content in prompt.messages]
-            asked: Json = {"logprobs": True, **({"top_logprobs": most} if alternatives else {})}
+            wanted: Json = {"logprobs": True, **({"top_logprobs": most} if alternatives else {})}
         else:
             body["prompt"] = prompt.text + self.model.text(path.prefix)
-            asked = {"logprobs": most if alternatives else 1}
-        return {**body, **asked} if most else body
+            wanted = {"logprobs": most if alternatives else 1}
+        return {**body, **wanted} if most else body
