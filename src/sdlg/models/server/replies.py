@@ -10,6 +10,7 @@ In: the chunks of a reply. Out: `Chunk`s with one `Step` per decision of the mod
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,6 +44,17 @@ class Step:
         """Whether a token likelier than the floor may not have been told. A drawn token is told in any case."""
         others = [one for one in self.top if one.token_id != self.token_id] or self.top
         return bool(others) and min(math.exp(others[-1].logprob), self.truncated_mass) > floor
+
+
+def truncation_notes(steps: Sequence[Step], floor: float | None) -> tuple[str, ...]:
+    """Whether there may be alternatives that are likely enough and that the server did not tell."""
+    hidden = 0 if floor is None else sum(step.hides_some(floor) for step in steps)
+    if not hidden:
+        return ()
+    return (
+        f"at {hidden} of {len(steps)} steps the server tells too few tokens to see all that are likely enough; "
+        "what it does not tell is in answer.truncated_mass; start vLLM with --max-logprobs 100",
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,7 +33,7 @@ from ..prompts import check_fits
 from .capabilities import ServerCapabilities
 from .connection import Connection, Json, Refused
 from .paths import PathReply, RequestPath
-from .replies import Step
+from .replies import Step, truncation_notes
 from .text_sides import ServedTextSide, TextPrompt
 
 IN_FLIGHT = {"vllm": 16}  # questions at once that fill it; docs/engines.md has the measurements
@@ -138,13 +138,13 @@ class ServedModel:
         whole = [next(left, None) if len(prefix) < decoding.max_tokens else COMPLETE for prefix in prefixes]
         cost = replace(_cost(prompt, replies), decode_steps=rounds)
         return Decoded(
-            tuple(one for one in whole if one is not None), cost, _truncation_notes(taken, request.alternatives_above)
+            tuple(one for one in whole if one is not None), cost, truncation_notes(taken, request.alternatives_above)
         )
 
     def _notes(self, prompt: Prompt, replies: Sequence[PathReply]) -> tuple[str, ...]:
         """What the server did not tell, or may have understood otherwise."""
         steps = [step for reply in replies for step in reply.steps]
-        return (*_truncation_notes(steps, replies[0].floor if replies else None), *self._retokenised(prompt, replies))
+        return (*truncation_notes(steps, replies[0].floor if replies else None), *self._retokenised(prompt, replies))
 
     def _retokenised(self, prompt: Prompt, replies: Sequence[PathReply]) -> tuple[str, ...]:
         """In text mode: whether the server read the branches as the tokens they were meant to be."""
@@ -205,17 +205,6 @@ def _refusals_of_one_question() -> Iterator[None]:
         if refusal.status not in _ONE_QUESTION:
             raise
         raise BadQuestion(str(refusal)) from None
-
-
-def _truncation_notes(steps: Sequence[Step], floor: float | None) -> tuple[str, ...]:
-    """Whether there may be alternatives that are likely enough and that the server did not tell."""
-    hidden = 0 if floor is None else sum(step.hides_some(floor) for step in steps)
-    if not hidden:
-        return ()
-    return (
-        f"at {hidden} of {len(steps)} steps the server tells too few tokens to see all that are likely enough; "
-        "what it does not tell is in answer.truncated_mass; start vLLM with --max-logprobs 100",
-    )
 
 
 def _cost(prompt: Prompt, replies: Sequence[PathReply]) -> Cost:
