@@ -17,6 +17,12 @@ from pathlib import Path
 
 import pytest
 
+import served
+
+# The fixtures of test_served_*.
+connected, plain_environment, pool = served.connected, served.plain_environment, served.pool
+serve, tokenizer = served.serve, served.tokenizer
+
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 VOCABULARY = 96
 CONTEXT = 128

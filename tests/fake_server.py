@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import islice
 from pathlib import Path
@@ -62,6 +62,7 @@ class Traits:
     """What servers of one dialect differ in."""
 
     models: tuple[str, ...] = ("tiny",)
+    owner: str | None = None  # whose it says it is; None: its maker's
     lists_models: bool = True
     others: Mapping[str, Script] = field(default_factory=dict)  # a word of a question → the script that answers it
     most: int = 100  # log-probabilities of a step; 0: none at all
@@ -230,7 +231,8 @@ class Dialect:
         if not self.traits.lists_models:
             return problem(404, "Not Found")
         rows = [
-            {"id": name, "object": "model", "owned_by": self.owner, **self.described} for name in self.traits.models
+            {"id": name, "object": "model", "owned_by": self.traits.owner or self.owner, **self.described}
+            for name in self.traits.models
         ]
         return {"object": "list", "data": rows}
 
@@ -312,13 +314,17 @@ class Vllm(Dialect):
             choice["token_ids"] = [step.token for step in steps]
         if body.get("logprobs") and self.traits.most:
             tops = [dict([*self.told(step, body["logprobs"]), (step.token, step.logprob)]) for step in steps]
+            named = partial(self._named, as_ids=bool(body.get("return_tokens_as_token_ids")))
             choice["logprobs"] = {
                 "text_offset": [0] * len(steps),
-                "tokens": [f"token_id:{step.token}" for step in steps],
+                "tokens": [named(step.token) for step in steps],
                 "token_logprobs": [step.logprob for step in steps],
-                "top_logprobs": [{f"token_id:{i}": value for i, value in top.items()} for top in tops],
+                "top_logprobs": [{named(i): value for i, value in top.items()} for top in tops],
             }
         return choice
+
+    def _named(self, token: int, *, as_ids: bool) -> str:
+        return f"token_id:{token}" if as_ids else self.speaker.spell(token).decode("utf-8", "replace")
 
     def last_chunks(self, finish: str, usage: Json) -> list[Json]:
         empty = {"index": 0, "text": "", "logprobs": None, "finish_reason": finish}
@@ -517,6 +523,18 @@ class HangUp(Fault):
             exchange.hang_up()
         else:
             exchange.send(exchange.reply, pause_at=self.after, pause=exchange.hang_up)
+
+
+@dataclass(frozen=True)
+class Redrawn(Fault):
+    """Another draw than that of the seed that was asked for."""
+
+    seed: int
+    hangs_up_after: int | None = None
+
+    def happen(self, exchange: Exchange) -> None:
+        exchange.seen.body["seed"] = self.seed
+        exchange.send(exchange.reply, pause_at=self.hangs_up_after, pause=exchange.hang_up)
 
 
 @dataclass(frozen=True)

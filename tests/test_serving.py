@@ -30,14 +30,16 @@ from sdlg.cli.serve import is_loopback
 from sdlg.concurrency.limits import check_limit
 from sdlg.errors import BadOption, ServerFailed
 from sdlg.pipeline import Progress
-from sdlg.records import Generation
+from sdlg.records import Generation, Question
 from sdlg.serving.admission import Admission
 from sdlg.serving.app import create_app
-from sdlg.serving.chat import question_of
+from sdlg.serving.chat import Completion, question_of
 from sdlg.serving.deltas import Deltas
+from sdlg.serving.engine import Ask
 from sdlg.serving.failures import Failure
 from sdlg.serving.guards import check_json
 from sdlg.serving.listening import open_socket, server_of
+from sdlg.serving.replies import Reply
 from sdlg.serving.schemas import Message
 from sdlg.serving.settings import Limits, Settings
 from sdlg.serving.streaming import Feed
@@ -415,6 +417,23 @@ def test_log_probabilities_are_those_of_the_answer(client):
     stream = client.chat.completions.create(model="scripted", messages=CHAT["messages"], logprobs=True, stream=True)
     ends = [c.choices[0] for c in stream if c.choices and c.choices[0].finish_reason]
     assert [step.logprob for step in ends[0].logprobs.content] == pytest.approx(list(answer.logprobs))
+
+
+class PieceModel(ScriptedModel):
+    """Decodes as SentencePiece does: the first token of whatever is decoded loses its space."""
+
+    def text(self, token_ids):
+        return super().text(token_ids).removeprefix(" ")
+
+
+def test_alternatives_are_spelled_as_they_would_stand_in_the_answer():
+    pipeline = Pipeline(PieceModel(CAPITAL), FakeNli(MEANINGS), samples=2)
+    asked = Completion(Ask(Question(QUESTION), pipeline, ()), "none", False, False, 2, True)
+    steps = Reply(asked, "pieces").whole(pipeline.ask(QUESTION))["choices"][0]["logprobs"]["content"]
+    assert [step["token"] for step in steps] == ["It", " is", " Paris"]
+    for step in steps:
+        assert step["top_logprobs"][0]["token"] == step["token"]
+        assert step["top_logprobs"][0]["logprob"] == step["logprob"]
 
 
 def test_plain_completions_send_the_prompt_as_it_is(client):

@@ -166,6 +166,15 @@ def test_a_prefix_as_long_as_an_answer_may_be_stays_as_it_is():
     assert len(found[1].token_ids) <= 3
 
 
+@pytest.mark.parametrize("strategy", ["greedy", "multinomial", "beam"])
+def test_every_prefix_comes_to_its_end_also_one_as_long_as_an_answer_may_be(strategy):
+    decoding, ended = Decoding(strategy=strategy, max_tokens=4), {}
+    prefixes = [(7, 8, 9, 10), (7,), (8, 9, 10, 11)]
+    decoded = tiny_lm("llama").decode(DecodeRequest(PROMPT, prefixes, decoding, ended=ended.__setitem__))
+    assert ended == dict(enumerate(decoded.continuations))
+    assert len(ended) == 3
+
+
 def test_more_paths_than_fit_at_once_take_turns_and_stay_the_same(monkeypatch):
     from sdlg.models.local import transformers_model as transformers_lm
 

@@ -64,17 +64,17 @@ def _rows(server: ServerCapabilities) -> list[tuple[str, str]]:
     return [
         ("server", f"{server.kind} {server.version}".strip()),
         ("endpoint", f"/v1/{'chat/' if server.endpoint == 'chat' else ''}completions"),
-        ("prompts as token ids", _said(server.takes_ids)),
-        ("token ids in replies", _said(server.tells_ids)),
+        ("prompts as token ids", _yes_or_no(server.takes_ids)),
+        ("token ids in replies", _yes_or_no(server.tells_ids)),
         ("log-probabilities", how_many),
-        ("of the model itself (raw)", unknown if server.raw_logprobs is None else _said(server.raw_logprobs)),
-        ("prefix cache", unknown if server.prefix_cache is None else _said(server.prefix_cache)),
+        ("of the model itself (raw)", unknown if server.raw_logprobs is None else _yes_or_no(server.raw_logprobs)),
+        ("prefix cache", unknown if server.prefix_cache is None else _yes_or_no(server.prefix_cache)),
         ("context", f"{server.context_tokens} tokens" if server.context_tokens else unknown),
         *([("slots", str(server.slots))] if server.slots else []),
     ]
 
 
-def _said(value: bool) -> str:
+def _yes_or_no(value: bool) -> str:
     return "yes" if value else "no"
 
 
@@ -84,11 +84,11 @@ def _methods(model: ServedModel) -> dict[str, str]:
     from ..options import Options
     from ..sampling import check_method
 
-    found = {}
+    reasons = {}
     for name in ("sdlg", "multinomial", "beam", "diverse_beam"):
         try:
             check_method(name, model, Options())
-            found[name] = ""
+            reasons[name] = ""
         except UsageError as reason:
-            found[name] = str(reason)
-    return found
+            reasons[name] = str(reason)
+    return reasons

@@ -16,6 +16,7 @@ from ..errors import BadOption, RunError
 from ..formats.questions import flat_options
 from ..measures.base import Measure
 from ..measures.table import all_measures, find_measure
+from ..models import checked_name
 from ..options import GROUPS, Clustering, Options, option_groups, options_from, pick
 from ..sampling import SAMPLERS
 
@@ -106,6 +107,8 @@ def make_plan(
     **others: Any,
 ) -> Plan:
     """A plan, or the first thing that is wrong with it. No measures named: all that need no further language model."""
+    for name in (model, nli, others.get("similarity_model", "")):
+        checked_name(name)  # before it is written into run.json
     options = options_from(preset, changes)
     names = tuple(parse_method(name, options).name for name in methods)
     if not names:

@@ -17,7 +17,7 @@ from pathlib import Path
 from ..concurrency.in_flight import run_in_flight
 from ..datasets import DataSet, Item, choose_items, load_data
 from ..errors import BadOption, UsageError
-from ..models import is_address
+from ..models import checked_name, is_address
 from .plan import Plan
 from .rows import StageRow
 from .run_models import Announce, RuntimeConfig, silent
@@ -82,6 +82,7 @@ def run_evaluation(
     """Do what is left to do. Killed at any moment, it loses no more than the questions being worked on."""
     announce(f"reading {plan.data}")
     _check_limit(plan)
+    checked_name(plan.model)
     store = Store(folder)
     data = load_data(plan.data, data_dir or _remembered_folder(store))
     items = choose_items(data, plan.limit, plan.options.seed)

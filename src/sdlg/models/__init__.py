@@ -10,7 +10,7 @@ from ..errors import ModelNotFound
 from ..loading.devices import calm_threads
 from .base import Capabilities, Continuation, Decoded, LanguageModel
 from .scripted import ScriptedModel
-from .server.address import is_address, parse_address, same_model
+from .server.address import check_showable, is_address, parse_address, same_model
 
 __all__ = [
     "Capabilities",
@@ -26,8 +26,7 @@ __all__ = [
 
 def checked_name(name: str) -> str:
     """A model's name, if it may be shown: an address with a key in it is refused."""
-    if is_address(name):
-        parse_address(name)
+    check_showable(name)
     return name
 
 

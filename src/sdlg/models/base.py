@@ -134,6 +134,17 @@ class DecodeRequest:
     ended: Ended | None = None
 
 
+# What comes after a prefix that is as long as an answer may be.
+COMPLETE = Continuation((), (), "length", (), 0)
+
+
+def tell_complete(request: DecodeRequest, places: Sequence[int]) -> None:
+    """Of prefixes that are complete as they are: they have come to their end, too."""
+    if request.ended is not None:
+        for place in places:
+            request.ended(place, COMPLETE)
+
+
 class LanguageModel(Protocol):
     """An engine. Implementations: `TransformersModel`, `server.ServedModel`, `ScriptedModel`. Threads may share it."""
 

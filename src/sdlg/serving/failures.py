@@ -16,9 +16,12 @@ class Failure(Exception):
     """An answer that is an error."""
 
     def __init__(self, status: int, message: str, code: str, headers: Mapping[str, str] | None = None) -> None:
-        super().__init__(message)
+        super().__init__(status, message, code, headers)  # all of them, or it could not be unpickled
         self.status, self.message, self.code = status, message, code
         self.headers = dict(headers or {})
+
+    def __str__(self) -> str:
+        return self.message
 
     def to_dict(self) -> dict[str, Any]:
         """OpenAI's error object."""

@@ -9,8 +9,8 @@ from typing import Any
 
 from ..formats.results import Result
 from ..pipeline import Progress
-from ..records import Alternative, Generation
-from ..scoring.alignment import token_texts
+from ..records import Generation
+from ..scoring.alignment import surface_in_context, token_texts
 from .chat import Completion
 from .uncertainty import branch_dict, told
 
@@ -70,12 +70,18 @@ class Reply:
         if self._asked.logprobs is None or not answer.logprobs:
             return None
         tokens = token_texts(answer.token_ids, self._text_of)
-        tops = [self._top(step) for step in answer.alternatives[: len(tokens)]] or [[] for _ in tokens]
+        tops = [self._top(answer, place) for place in range(min(len(tokens), len(answer.alternatives)))]
+        tops = tops or [[] for _ in tokens]
         steps = list(zip(tokens, answer.logprobs, tops, strict=False))
         return _chat_logprobs(steps) if self._asked.is_chat else _text_logprobs(steps)
 
-    def _top(self, step: tuple[Alternative, ...]) -> list[tuple[str, float]]:
-        return [(self._text_of([option.token_id]), option.logprob) for option in step[: self._asked.logprobs]]
+    def _top(self, answer: Generation, place: int) -> list[tuple[str, float]]:
+        """The likeliest tokens of a step, each spelled as it would stand there (method.md: never on its own)."""
+        before, step = answer.token_ids[:place], answer.alternatives[place]
+        return [
+            (surface_in_context(before, option.token_id, self._text_of), option.logprob)
+            for option in step[: self._asked.logprobs]
+        ]
 
 
 Step = tuple[str, float, list[tuple[str, float]]]  # a token, its log-probability, the likeliest ones

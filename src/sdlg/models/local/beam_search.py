@@ -108,13 +108,17 @@ def beam_search(
             search.running = [replace(beam, node=next(placed)) for beam in search.running]
 
 
-def _groups(family: int, start: Start, wanted: int, decoding: Decoding) -> list[Search]:
+def group_widths(wanted: int, decoding: Decoding) -> list[int]:
     """Plain beam search is one group of at least `beams`; diverse beam search spreads what is wanted over groups."""
     if decoding.strategy != "diverse_beam":
-        return [Search(family, start.prefix, max(decoding.beams, wanted), [Beam(start.node)])]
+        return [max(decoding.beams, wanted)]
     groups = min(decoding.groups or wanted, wanted)
-    widths = [wanted // groups + (k < wanted % groups) for k in range(groups)]
-    return [Search(family, start.prefix, width, [Beam(start.node)]) for width in widths]
+    return [wanted // groups + (k < wanted % groups) for k in range(groups)]
+
+
+def _groups(family: int, start: Start, wanted: int, decoding: Decoding) -> list[Search]:
+    """All groups of one start, at their beginning."""
+    return [Search(family, start.prefix, width, [Beam(start.node)]) for width in group_widths(wanted, decoding)]
 
 
 def _extensions(

@@ -20,7 +20,17 @@ from torch import Tensor
 from ...concurrency.in_flight import one_at_a_time
 from ...options import BEAMS, STRATEGIES, Decoding
 from ...records import Cost, Generation, Prompt, Question, StopRule
-from ..base import NO_STOPS, Capabilities, Continuation, Decoded, DecodeRequest, Scored, tell_all
+from ..base import (
+    COMPLETE,
+    NO_STOPS,
+    Capabilities,
+    Continuation,
+    Decoded,
+    DecodeRequest,
+    Scored,
+    tell_all,
+    tell_complete,
+)
 from ..prompts import check_fits
 from ..tokenizing import TextSide, common_length
 from .beam_search import beam_search
@@ -35,7 +45,6 @@ T = TypeVar("T")
 DEFAULT_PREFIX_BYTES = 256 * 2**20
 _PREFILL_CHUNK = 1024  # tokens per forward pass of a long prompt: bounds the memory of attention
 _MOST_PATHS = 64  # decoded together; more take turns, since every path's columns are seen by all
-_COMPLETE = Continuation((), (), "length", (), 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +104,9 @@ class TransformersModel:
         """Continue prompt + each prefix, all together. A prefix as long as an answer may be stays as it is."""
         request = replace(request, decoding=self._within_context(request.prompt, request.decoding))
         started = self._network.forward_tokens, self._network.steps
-        unfinished = [k for k, prefix in enumerate(request.prefixes) if len(prefix) < request.decoding.max_tokens]
+        sizes = dict(enumerate(map(len, request.prefixes)))
+        unfinished = [k for k, size in sizes.items() if size < request.decoding.max_tokens]
+        tell_complete(request, [k for k, size in sizes.items() if size >= request.decoding.max_tokens])
         grown: list[Continuation] = []
         reused = len(request.prompt.token_ids)
         most = len(unfinished) if request.decoding.strategy in BEAMS else _MOST_PATHS
@@ -106,7 +117,7 @@ class TransformersModel:
             reused = held if first == 0 else reused  # what the first round has run is there for the others
         left = iter(grown)
         unfinished_places = set(unfinished)
-        whole = [next(left, None) if k in unfinished_places else _COMPLETE for k in range(len(request.prefixes))]
+        whole = [next(left, None) if k in unfinished_places else COMPLETE for k in range(len(request.prefixes))]
         return Decoded(
             tuple(continuation for continuation in whole if continuation is not None),
             self._cost(request.prompt, sum(continuation.decisions for continuation in grown), reused, started),

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from urllib.parse import unquote, urlsplit
+from urllib.parse import SplitResult, unquote, urlsplit
 
 from ...errors import BadOption
 
@@ -55,7 +55,17 @@ class Address:
 
 def is_address(name: str) -> bool:
     """Whether a model's name is that of a server."""
-    return name.startswith(("http://", "https://")) or name.split("#")[0] == SERVER
+    return _is_url(name) or name.split("#")[0] == SERVER
+
+
+def check_showable(name: str) -> None:
+    """Raise if a name is a URL that must not be shown or written: one that holds a key, or is none."""
+    if _is_url(name):
+        _url_parts(name.partition("#")[0], name)
+
+
+def _is_url(name: str) -> bool:
+    return name.lower().startswith(("http://", "https://"))
 
 
 def same_model(one: str, other: str) -> bool:
@@ -73,28 +83,35 @@ def parse_address(name: str) -> Address:
         base = os.environ.get(_URL_VARIABLE, "")
         if not base:
             raise BadOption(f"'{SERVER}' is the address in {_URL_VARIABLE}, which is not set; or give http://…/v1#name")
+    parts = _url_parts(base, name)
+    path = parts.path.rstrip("/") or "/v1"
+    return Address(f"{parts.scheme}://{parts.netloc}{path}", unquote(model), Secret(_key()))
+
+
+def _url_parts(base: str, name: str) -> SplitResult:
+    """The parts of a base address that is one and holds no key."""
     try:
         parts = urlsplit(base)
         usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
     except ValueError:  # brackets that do not match, a port that is none
         usable = False
     if not usable:
-        raise BadOption(f"{_without_secrets(base)!r} is not the address of a server; give http://host:port/v1#name")
+        shown = _without_secrets(name if "@" in name else base)  # a "#" in a key would cut it in two
+        raise BadOption(f"{shown!r} is not the address of a server; give http://host:port/v1#name")
     if parts.username or parts.password or parts.query:
         raise BadOption(
             f"the address of {parts.hostname} holds a key or a query, which would be written into every result; "
             f"put the key into {_KEY_VARIABLES[-1]}"
         )
-    path = parts.path.rstrip("/") or "/v1"
-    return Address(f"{parts.scheme}://{parts.netloc}{path}", unquote(model), Secret(_key()))
+    return parts
 
 
 def _key() -> str:
     for name in _KEY_VARIABLES:
-        if found := os.environ.get(name, "").strip():
-            if not found.isascii() or not found.isprintable():
+        if key := os.environ.get(name, "").strip():
+            if not key.isascii() or not key.isprintable():
                 raise BadOption(f"the key in {name} holds characters that cannot be sent; copy it again")
-            return found
+            return key
     return ""
 
 

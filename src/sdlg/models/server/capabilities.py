@@ -6,8 +6,8 @@ In: a connection. Out: `ServerCapabilities`, from which everything else follows;
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from ...errors import ServerFailed, UnknownName
@@ -16,11 +16,17 @@ from .replies import Step, read_chunk, read_steps, tells_ids
 from .tokens import LearnedTokens
 
 MOST_ALTERNATIVES = 100  # of one step: more is hardly ever likelier than the default --min-probability together
-_TRIED = (MOST_ALTERNATIVES, 20, 10, 5, 2, 1)
+_TRIED = (MOST_ALTERNATIVES, 20, 10, 5, 2)
+_TRIED_IN_CHAT = (20, 10, 5, 2, 1)  # OpenAI's own endpoint tells 20
 _QUESTION = "Q: What is the capital of France? A: The capital of France is"
 _LONG = " ".join(["one two three four"] * 100)  # some hundred tokens: caches work in blocks
 _NO_SUCH_PATH = (404, 405, 501)
-_WITH_IDS = {"return_token_ids": True, "return_tokens_as_token_ids": True}
+# What the OpenAI protocol has no word for: ids in the reply, and no sampling but what is asked for.
+_WITH_IDS: Json = {"return_token_ids": True, "return_tokens_as_token_ids": True}
+_VLLM: Json = {**_WITH_IDS, "add_special_tokens": False, "top_k": 0, "min_p": 0.0, "repetition_penalty": 1.0}
+_LLAMA: Json = {"samplers": ["temperature", "top_p"], "cache_prompt": True}
+# Best first. Who stands before a server may give it another owner, so all that are no llama-server are tried as a vLLM.
+_FIELDS: dict[str, tuple[Json, ...]] = {"llama.cpp": (_LLAMA, {}), "vllm": (_VLLM, _WITH_IDS, {})}
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +47,7 @@ class ServerCapabilities:
     tokenizer: str | None = None  # where the server has its tokenizer from
     has_template: bool = False
     ending: str | None = None  # how the server spells the token that ends an answer
+    request_fields: Mapping[str, Any] = field(default_factory=dict)  # with which it told ids; sent with every request
 
     @property
     def usable_logprobs(self) -> int:
@@ -55,17 +62,19 @@ class ServerCapabilities:
     @property
     def shortcomings(self) -> tuple[str, ...]:
         """What makes results from this server less than those of a local model, for every result's notes."""
-        found = []
+        shortcomings = []
         if self.top_logprobs and self.raw_logprobs is False:
-            found.append(
+            shortcomings.append(
                 "the server's log-probabilities change with the temperature, so they are not used; "
                 "start vLLM with --logprobs-mode raw_logprobs"
             )
         elif not self.top_logprobs:
-            found.append("the server tells no log-probabilities: answers count by how often they come")
+            shortcomings.append("the server tells no log-probabilities: answers count by how often they come")
         if self.endpoint == "completions" and self.top_logprobs and not self.exact:
-            found.append("approximate: the server takes and tells text only, so its tokens are known by their spelling")
-        return tuple(found)
+            shortcomings.append(
+                "approximate: the server takes and tells text only, so its tokens are known by their spelling"
+            )
+        return tuple(shortcomings)
 
 
 async def probe_server(connection: Connection) -> ServerCapabilities:
@@ -76,7 +85,7 @@ async def probe_server(connection: Connection) -> ServerCapabilities:
     props = await _optional(connection, "/props") if kind == "llama.cpp" else {}
     version = (await _optional(connection, "/version")).get("version", "") if kind == "vllm" else ""
     probe = _Probe(connection, entry["id"], kind)
-    return await probe.server(
+    return await probe.capabilities(
         version=str(version or props.get("build_info", "")),
         context_tokens=_whole(entry.get("max_model_len") or _settings(props).get("n_ctx")),
         slots=_whole(props.get("total_slots")),
@@ -88,12 +97,12 @@ async def probe_server(connection: Connection) -> ServerCapabilities:
 
 async def _listed(connection: Connection) -> list[Json]:
     try:
-        found = await connection.get("models")
+        listing = await connection.get("models")
     except Refused as refusal:
         if refusal.status not in _NO_SUCH_PATH:
             raise
         return []  # some have no list; then the name must be right
-    rows = found.get("data") if isinstance(found, dict) else None
+    rows = listing.get("data") if isinstance(listing, dict) else None
     return [
         row
         for row in (rows if isinstance(rows, list) else ())
@@ -119,19 +128,37 @@ def _chosen(listed: list[Json], name: str, url: str) -> Json:
 
 async def _optional(connection: Connection, path: str) -> Json:
     try:
-        found = await connection.get(path)
+        document = await connection.get(path)
     except ServerFailed:
         return {}
-    return found if isinstance(found, dict) else {}
+    return document if isinstance(document, dict) else {}
 
 
 def _settings(props: Json) -> Json:
-    found = props.get("default_generation_settings")
-    return found if isinstance(found, dict) else {}
+    settings = props.get("default_generation_settings")
+    return settings if isinstance(settings, dict) else {}
 
 
 def _whole(value: Any) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None
+
+
+@dataclass(frozen=True, slots=True)
+class _LogprobReply:
+    """A request for log-probabilities that was not refused, and what came of it."""
+
+    body: Json
+    steps: tuple[Step, ...]
+    tells_ids: bool
+
+    @property
+    def fields(self) -> Json:
+        """What the body has beside the question."""
+        return {name: value for name, value in self.body.items() if name not in ("prompt", "logprobs")}
+
+    def top(self, asked: int) -> int:
+        """How many alternatives of a step it tells: some tell fewer than they are asked for and say nothing."""
+        return min([asked, *(len(step.top) for step in self.steps)]) if self.steps else 0
 
 
 class _Probe:
@@ -140,53 +167,53 @@ class _Probe:
     def __init__(self, connection: Connection, model: str, kind: str) -> None:
         self._connection, self._model, self._kind = connection, model, kind
 
-    async def server(self, **known: Any) -> ServerCapabilities:
+    async def capabilities(self, **listed: Any) -> ServerCapabilities:
         """Try what is best first."""
-        named = {"kind": self._kind, "model": self._model, **known}
+        named = {"kind": self._kind, "model": self._model, **listed}
         try:
-            top, extras, steps = await self._completion()
+            reply = await self._completion()
         except Refused as refusal:
             if refusal.status not in _NO_SUCH_PATH:
                 raise
-            return await self._chat_facts(named)
-        tells_ids = bool(steps) and self._tells_ids
+            return await self._chat(named)
+        top = 0 if reply is None else reply.top(reply.body["logprobs"])
+        tells_ids = reply is not None and reply.tells_ids
         return ServerCapabilities(
             **named,
             endpoint="completions",
             takes_ids=await self._takes_ids(),
             tells_ids=tells_ids,
-            top_logprobs=top if steps else 0,
-            raw_logprobs=await self._is_raw({"prompt": _QUESTION, "logprobs": top, **extras}) if steps else None,
+            top_logprobs=top,
+            raw_logprobs=await self._is_raw({**reply.body, "logprobs": top}) if reply and reply.steps else None,
             prefix_cache=await self._caches(),
+            request_fields=reply.fields if reply and tells_ids else {},
         )
 
-    async def _completion(self) -> tuple[int, Mapping[str, Any], list[Step]]:
-        """The most log-probabilities it gives, and what to ask for to get ids."""
-        refusal: Refused | None = None
-        for extras in (_WITH_IDS, {}):
-            for top in _TRIED:
-                try:
-                    steps = self._steps(await self._post({"prompt": _QUESTION, "logprobs": top, **extras}))
-                    return (
-                        min([top, *(len(step.top) for step in steps)]),
-                        extras,
-                        steps,
-                    )  # some give fewer and say nothing
-                except Refused as fault:
-                    refusal = fault
-                    if fault.status in (401, 403, *_NO_SUCH_PATH):
-                        raise
-        try:
+    async def _completion(self) -> _LogprobReply | None:
+        """The reply with the most that it gives: ids, if any words make it tell them, and log-probabilities."""
+        question: Json = {"prompt": _QUESTION, "logprobs": 1}
+        accepted = await self._accepted(
+            [{**question, **fields} for fields in _FIELDS.get(self._kind, _FIELDS["vllm"])], "completions"
+        )
+        if accepted is None:  # not with log-probabilities; without?
             await self._post({"prompt": _QUESTION})
-        except Refused:
-            raise (refusal or ServerFailed("unreachable")) from None
-        return 0, {}, []
+            return None
+        bodies = [{**accepted.body, "logprobs": top} for top in _TRIED]
+        return await self._accepted(bodies, "completions") or accepted
 
-    def _steps(self, reply: Json) -> list[Step]:
+    async def _accepted(self, bodies: Sequence[Json], path: str) -> _LogprobReply | None:
+        """The reply to the first of these that is not refused; None: all of them are."""
+        for body in bodies:
+            try:
+                return self._read(body, await self._post(body, path))
+            except Refused as refusal:
+                if refusal.status in (401, 403, *_NO_SUCH_PATH):
+                    raise
+        return None
+
+    def _read(self, body: Json, reply: Json) -> _LogprobReply:
         choice = (reply.get("choices") or [None])[0]
-        steps = read_steps(choice, LearnedTokens())
-        self._tells_ids = tells_ids(choice)
-        return steps
+        return _LogprobReply(body, tuple(read_steps(choice, LearnedTokens())), tells_ids(choice))
 
     async def _takes_ids(self) -> bool:
         ids = list(range(11, 18))
@@ -199,14 +226,17 @@ class _Probe:
 
     async def _is_raw(self, body: Json, path: str = "completions") -> bool:
         """Whether log-probabilities are the same at another temperature."""
-        told = []
+        logprobs = []
         for temperature in (1.0, 0.5):
-            steps = self._steps(await self._post({**body, "temperature": temperature, "seed": 0}, path))
+            tempered = {**body, "temperature": temperature, "seed": 0}
+            steps = self._read(tempered, await self._post(tempered, path)).steps
             if not steps:
                 return False
-            told.append({one.token_id: one.logprob for one in steps[0].top} or {steps[0].token_id: steps[0].logprob})
-        common = told[0].keys() & told[1].keys()
-        return bool(common) and all(math.isclose(told[0][i], told[1][i], abs_tol=0.02) for i in common)
+            first = steps[0]
+            logprobs.append({one.token_id: one.logprob for one in first.top} or {first.token_id: first.logprob})
+        one, other = logprobs
+        common = one.keys() & other.keys()
+        return bool(common) and all(math.isclose(one[i], other[i], abs_tol=0.02) for i in common)
 
     async def _caches(self) -> bool | None:
         for _ in range(2):
@@ -214,23 +244,20 @@ class _Probe:
         usage = read_chunk(reply, LearnedTokens(), wants_steps=False).usage
         return None if usage is None or usage.cached is None else usage.cached > 0
 
-    async def _chat_facts(self, named: dict[str, Any]) -> ServerCapabilities:
-        body = {"messages": [{"role": "user", "content": "What is the capital of France?"}]}
-        top, raw, asked = 0, None, {**body, "logprobs": True, "top_logprobs": 5}
-        try:
-            if self._steps(await self._post(asked, "chat/completions")):
-                top, raw = 5, await self._is_raw(asked, "chat/completions")
-        except Refused as fault:
-            if fault.status in (401, 403, *_NO_SUCH_PATH):
-                raise
-            await self._post(body, "chat/completions")
+    async def _chat(self, named: Json) -> ServerCapabilities:
+        """A chat endpoint is all there is."""
+        path, body = "chat/completions", {"messages": [{"role": "user", "content": "What is the capital of France?"}]}
+        reply = await self._accepted([{**body, "logprobs": True, "top_logprobs": top} for top in _TRIED_IN_CHAT], path)
+        if reply is None:
+            await self._post(body, path)
         return ServerCapabilities(
-            **{**named, "has_template": True}, endpoint="chat", takes_ids=False, tells_ids=False, top_logprobs=top,
-            raw_logprobs=raw, prefix_cache=None,
+            **{**named, "has_template": True}, endpoint="chat", takes_ids=False, tells_ids=False,
+            top_logprobs=0 if reply is None else reply.top(reply.body["top_logprobs"]),
+            raw_logprobs=await self._is_raw(reply.body, path) if reply and reply.steps else None, prefix_cache=None,
         )  # fmt: skip
 
     async def _post(self, body: Mapping[str, Any], path: str = "completions") -> Json:
-        found = await self._connection.post(path, {"model": self._model, "max_tokens": 1, "temperature": 0, **body})
-        if not isinstance(found, dict):
-            raise ServerFailed(f"{self._connection.address.url} answers with {type(found).__name__}, not an object")
-        return found
+        reply = await self._connection.post(path, {"model": self._model, "max_tokens": 1, "temperature": 0, **body})
+        if not isinstance(reply, dict):
+            raise ServerFailed(f"{self._connection.address.url} answers with {type(reply).__name__}, not an object")
+        return reply

@@ -8,7 +8,7 @@ from .address import parse_address
 from .capabilities import ServerCapabilities, probe_server
 from .connection import Connection, Nonsense
 from .served import ServedModel
-from .text_sides import LlamaWords, TextWords, TokenizerWords, WholeTexts, Words
+from .text_sides import LlamaTextSide, ServedTextSide, SpelledTextSide, TokenizerTextSide, WholeTextSide
 
 DEFAULT_RETRY_SECONDS = 120.0
 
@@ -28,27 +28,29 @@ def connect(name: str, *, tokenizer: str | None = None, retry_seconds: float | N
         if server.slots:
             connection.take_at_once(server.slots)
         full_name = f"{address.url}#{address.model or server.model}"
-        words = _words(connection, server, full_name, tokenizer)
+        text_side = _choose_text_side(connection, server, full_name, tokenizer)
         if not server.usable_logprobs:
-            words = WholeTexts(words)
-        return ServedModel(connection, server, words, name=full_name)
+            text_side = WholeTextSide(text_side)
+        return ServedModel(connection, server, text_side, name=full_name)
     except Nonsense as fault:
         connection.close()
-        raise ServerFailed(f"{address.url} {connection.told(fault)}") from None
+        raise ServerFailed(f"{address.url} {connection.describe(fault)}") from None
     except BaseException:
         connection.close()
         raise
 
 
-def _words(connection: Connection, server: ServerCapabilities, name: str, tokenizer: str | None) -> Words:
+def _choose_text_side(
+    connection: Connection, server: ServerCapabilities, name: str, tokenizer: str | None
+) -> ServedTextSide:
     side = None if tokenizer is None else _side(tokenizer, name)
     if server.endpoint == "chat":
-        return TextWords(name, chat=True)
+        return SpelledTextSide(name, chat=True)
     if not server.exact:
-        return TextWords(name, side)
+        return SpelledTextSide(name, side)
     if side is None and server.kind == "llama.cpp":
-        return LlamaWords(connection, name, has_template=server.has_template, ending=server.ending)
-    return TokenizerWords(side or _side(server.tokenizer or server.model, name))
+        return LlamaTextSide(connection, name, has_template=server.has_template, ending=server.ending)
+    return TokenizerTextSide(side or _side(server.tokenizer or server.model, name))
 
 
 def _side(source: str, name: str) -> TextSide:

@@ -40,8 +40,11 @@ class Refused(ServerFailed):
     """The server understood the request and will not have it: a status of 4xx."""
 
     def __init__(self, status: int, message: str) -> None:
-        super().__init__(message)
-        self.status = status
+        super().__init__(status, message)  # all of them, or it could not be unpickled
+        self.status, self._message = status, message
+
+    def __str__(self) -> str:
+        return self._message
 
 
 class Nonsense(Exception):
@@ -50,6 +53,10 @@ class Nonsense(Exception):
     def __init__(self, what: str, shown: str = "") -> None:
         super().__init__(what)
         self.shown = shown
+
+
+class Restart(Exception):
+    """A reader wants its request to be sent again, and differently."""
 
 
 class _Passing(Exception):
@@ -114,9 +121,9 @@ class Connection:
         """A JSON document for a JSON document."""
         return await self._persistently(lambda: self._document("POST", path, body))
 
-    async def complete(self, path: str, body: Mapping[str, Any], new_reader: Callable[[], R]) -> R:
-        """Feed a reply to a reader, streamed if the body asks for it; begun again with a new one if it breaks."""
-        return await self._persistently(lambda: self._completed(path, body, new_reader()))
+    async def complete(self, path: str, new_body: Callable[[], Json], new_reader: Callable[[], R]) -> R:
+        """Feed a reply to a reader, streamed if the body asks for it; begun again, with new ones, if it breaks."""
+        return await self._persistently(lambda: self._completed(path, new_body(), new_reader()))
 
     async def _completed(self, path: str, body: Mapping[str, Any], reader: R) -> R:
         async with self._response("POST", path, body) as response:
@@ -144,12 +151,12 @@ class Connection:
 
     async def _content(self, response: httpx2.Response) -> str:
         """A whole body, within reason."""
-        found = bytearray()
+        content = bytearray()
         async for part in response.aiter_bytes():
-            found += part
-            if len(found) > _LONGEST_REPLY:
+            content += part
+            if len(content) > _LONGEST_REPLY:
                 raise Nonsense(f"sends more than {_LONGEST_REPLY >> 20} MB")
-        return found.decode("utf-8", "replace")
+        return content.decode("utf-8", "replace")
 
     def _refuse(self, status: int, content: str, headers: httpx2.Headers) -> None:
         said = _message(self.address.key.hidden_in(content))  # before anything is cut
@@ -185,7 +192,7 @@ class Connection:
             raise ServerFailed(f"{fault}. Tried again for a while; is the server still running?") from fault
         raise AssertionError("unreachable")
 
-    def told(self, fault: Nonsense) -> str:
+    def describe(self, fault: Nonsense) -> str:
         """What was wrong with a reply, with a piece of it, but without the key."""
         hidden = self.address.key.hidden_in
         return hidden(str(fault)) + (f": {hidden(fault.shown)[:80]!r}" if fault.shown else "")
@@ -196,7 +203,9 @@ class Connection:
         try:
             return await attempt()
         except Nonsense as fault:
-            raise _Passing(f"{where} {self.told(fault)}", tries=_FEW_TRIES) from None
+            raise _Passing(f"{where} {self.describe(fault)}", tries=_FEW_TRIES) from None
+        except Restart as fault:
+            raise _Passing(f"{where} {fault}") from None
         except httpx2.TimeoutException as fault:
             raise _Passing(f"{where} is silent for {self._retry_seconds / 2:g} s") from fault
         except httpx2.ConnectError as fault:
@@ -244,22 +253,24 @@ async def _events(response: httpx2.Response) -> AsyncGenerator[str, None]:
 
 def _parsed(data: str) -> Any:
     try:
-        found = json.loads(data)
+        document = json.loads(data)
     except (ValueError, RecursionError) as fault:
         raise Nonsense("sends what is not JSON", data[:10_000]) from fault
-    if isinstance(found, dict) and found.get("error") and not found.get("choices"):
-        raise Nonsense("breaks off with an error", _message(json.dumps(found), 10_000))
-    return found
+    if isinstance(document, dict) and document.get("error") and not document.get("choices"):
+        raise Nonsense("breaks off with an error", _message(json.dumps(document), 10_000))
+    return document
 
 
 def _message(content: str, longest: int = 300) -> str:
     """What an error's body says, in a line."""
     text = content
     try:
-        found: Any = json.loads(text)
-        found = found.get("error", found) if isinstance(found, dict) else found
-        found = found.get("message") or found.get("detail") or found if isinstance(found, dict) else found
-        text = found if isinstance(found, str) else json.dumps(found)
+        document: Any = json.loads(text)
+        document = document.get("error", document) if isinstance(document, dict) else document
+        document = (
+            document.get("message") or document.get("detail") or document if isinstance(document, dict) else document
+        )
+        text = document if isinstance(document, str) else json.dumps(document)
     except (ValueError, RecursionError):
         pass
     return " ".join(text.split())[:longest] or "no reason given"

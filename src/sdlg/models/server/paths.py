@@ -5,16 +5,18 @@ Where the answer ends is decided here, token by token as they come, by the rules
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import Any
 
 from ...records import StopReason
 from ..base import Continuation, DecodeRequest, finished
 from ..stopping import Stop, cut_at_ending, find_stop
 from .capabilities import ServerCapabilities
-from .connection import Nonsense
+from .connection import Nonsense, Restart
 from .replies import Chunk, Step, Usage, read_chunk
-from .text_sides import Words
+from .text_sides import ServedTextSide
 
 
 @dataclass(slots=True)
@@ -25,54 +27,93 @@ class RequestPath:
     prefix: tuple[int, ...]
     room: int  # tokens that it may grow
     seed: int
-    told: int = 0  # tokens that were shown to the watcher; a request that is begun again does not show them twice
+    shown: list[Step] = field(default_factory=list)  # those whose tokens the watcher has; they are not shown twice
+    kept: tuple[Step, ...] = ()  # from an earlier reply; the next request goes on after them
+    is_doubtful: bool = False  # a reply was nonsense, so what was shown of it may be wrong
 
 
 class PathReply:
     """Reads one reply, until the answer ends. `floor` is that of alternatives; None: none are wanted."""
 
-    def __init__(self, path: RequestPath, request: DecodeRequest, server: ServerCapabilities, words: Words) -> None:
+    def __init__(
+        self, path: RequestPath, request: DecodeRequest, server: ServerCapabilities, text_side: ServedTextSide
+    ) -> None:
         self.path, self.floor = path, request.alternatives_above
-        self.steps: list[Step] = []
+        self.steps: list[Step] = list(path.kept)
         self.usage = Usage()
         self._rule, self._watch = request.prompt.stop, request.watch
-        self._server, self._words = server, words
+        self._server, self._text_side = server, text_side
         self._wants_steps = server.usable_logprobs > 0
         self._stop: Stop | None = None
         self._finish: str | None = None
-        self._text = ""
+        self._text = text_side.text([step.token_id for step in path.kept])
 
     def take(self, chunk: Any) -> bool:
         """Tokens as they come; enough when the answer has ended."""
-        told = read_chunk(chunk, self._words.tokens, wants_steps=self._wants_steps)
-        self._text += told.text
-        self._finish = told.finish or self._finish
-        self.usage = told.usage or self.usage
-        self._check(told)
+        with self._doubt():
+            return self._read(chunk)
+
+    @contextmanager
+    def _doubt(self) -> Iterator[None]:
+        """Who sends nonsense may have sent some before."""
+        try:
+            yield
+        except Nonsense:
+            self.path.is_doubtful = True
+            raise
+
+    def _read(self, chunk: Any) -> bool:
+        part = read_chunk(chunk, self._text_side.tokens, wants_steps=self._wants_steps)
+        self._text += part.text
+        self._finish = part.finish or self._finish
+        self.usage = part.usage or self.usage
+        self._check(part)
         if self._stop is not None:  # only the counts were still waited for
-            return bool(told.steps)
-        for step in told.steps:
+            return bool(part.steps)
+        for step in part.steps:
             self.steps.append(step)
-            self._stop = find_stop(self._rule, self._ids, self._words.text)
+            if self._is_another_draw():
+                return True
+            self._stop = find_stop(self._rule, self._ids, self._text_side.text)
             if self._stop is not None:  # at its own ending a server stops by itself, and then tells what it counted
                 return self._finish is None and self._stop.reason != "eos"
             if len(self.steps) > self.path.room:
                 raise Nonsense(f"sends more than the {self.path.room} tokens it was asked for")
-            self._show(step.token_id)
+            if self._server.exact:
+                self._show(self.steps)
         return False
 
-    def _check(self, told: Chunk) -> None:
+    def _check(self, part: Chunk) -> None:
         if not self._wants_steps:
             return
-        if told.has_ids_alone and told.has_ids_alone != len(told.steps):
-            raise Nonsense(f"sends {len(told.steps)} log-probabilities for {told.has_ids_alone} tokens")
-        if self.floor is not None and any(not step.top for step in told.steps):
+        if part.has_ids_alone and part.has_ids_alone != len(part.steps):
+            raise Nonsense(f"sends {len(part.steps)} log-probabilities for {part.has_ids_alone} tokens")
+        if self.floor is not None and any(not step.top for step in part.steps):
             raise Nonsense("sends no alternatives, though it can")
 
-    def _show(self, token: int) -> None:
-        if self._watch is not None and len(self.steps) > self.path.told:
-            self.path.told = len(self.steps)
-            self._watch(self.path.index, token)
+    def _show(self, steps: Sequence[Step]) -> None:
+        """Tell the watcher the tokens that it does not have."""
+        if self._watch is not None:
+            for step in steps[len(self.path.shown) :]:
+                self.path.shown.append(step)
+                self._watch(self.path.index, step.token_id)
+
+    def _is_another_draw(self) -> bool:
+        """Whether a reply that was begun again differs from what was shown, and that is all there is room for.
+
+        Not every server draws by the seed. What was shown cannot be taken back, and is as good a draw as any: the next
+        request goes on after it.
+        """
+        shown, place = self.path.shown, len(self.steps) - 1
+        is_same = place >= len(shown) or shown[place].token_id == self.steps[place].token_id
+        if is_same or self.path.is_doubtful:
+            return False
+        if len(shown) < self.path.room:
+            self.path.kept = tuple(shown)
+            raise Restart("draws other tokens than those that were shown")
+        self.steps, self._finish = list(shown), "length"
+        self._text = self._text_side.text([step.token_id for step in shown])
+        return True
 
     @property
     def _ids(self) -> tuple[int, ...]:
@@ -84,16 +125,22 @@ class PathReply:
             raise Nonsense("broke off in the middle of an answer")
         if not self._wants_steps:
             return
+        with self._doubt():
+            self._check_whole()
+        if not self._server.exact:  # it cannot go on from tokens, so nothing is shown before it is known to be whole
+            self._show(self.steps if self._stop is None else self.steps[:-1])
+
+    def _check_whole(self) -> None:
         if self._server.exact and not self.steps:
             raise Nonsense("sends no tokens with log-probabilities")
-        if self._words.is_learned:
+        if self._text_side.is_learned:
             self._check_spelling()
         if self._server.exact and self._ended_by_itself and not self._ends_with_a_control_token:
             raise Nonsense("ends an answer without the log-probabilities of its ending")
 
     def _check_spelling(self) -> None:
         """Of servers whose replies are all that is known of their tokens."""
-        spelled, text = self._words.text([step.token_id for step in self.steps]).strip(), self._text.strip()
+        spelled, text = self._text_side.text([step.token_id for step in self.steps]).strip(), self._text.strip()
         if "\ufffd" in spelled or spelled.startswith(text) or (self._stop and text.startswith(spelled)):
             return
         raise Nonsense("sends log-probabilities of tokens that do not spell its text", f"{spelled} / {text}")
@@ -104,7 +151,7 @@ class PathReply:
 
     @property
     def _ends_with_a_control_token(self) -> bool:
-        return bool(self.steps) and self._words.is_special(self.steps[-1].token_id)
+        return bool(self.steps) and self._text_side.is_special(self.steps[-1].token_id)
 
     @property
     def continuation(self) -> Continuation:
@@ -114,14 +161,16 @@ class PathReply:
         ids = tuple(step.token_id for step in self.steps)
         logprobs = tuple(step.logprob for step in self.steps)
         floor = self.floor
-        told = () if floor is None else tuple(step.likely(floor) for step in self.steps)
+        alternatives = () if floor is None else tuple(step.likely(floor) for step in self.steps)
         truncated_mass = () if floor is None else tuple(step.truncated_mass for step in self.steps)
         stop, size = self._stop, len(self._ids)
         if self._ended_by_itself and self._ends_with_a_control_token:
             stop = Stop("eos", size - 1, size)  # an ending that we did not know
         elif self._ended_by_itself:  # it does not say with what
-            return Continuation(ids, logprobs, "eos", (), self.decisions, 0, told, truncated_mass=truncated_mass)
-        return finished(self.path.prefix, ids, logprobs, stop, told, truncated_mass=truncated_mass)
+            return Continuation(
+                ids, logprobs, "eos", (), self.decisions, 0, alternatives, truncated_mass=truncated_mass
+            )
+        return finished(self.path.prefix, ids, logprobs, stop, alternatives, truncated_mass=truncated_mass)
 
     def _text_alone(self) -> Continuation:
         """Without log-probabilities an answer is one token of which nothing is known but its text."""
@@ -129,7 +178,7 @@ class PathReply:
         reason: StopReason = "length" if self._finish == "length" else "eos"
         if text != self._text:
             reason = "stop_string"
-        return Continuation((self._words.tokens.learn_text(text),), (), reason, (), self.decisions)
+        return Continuation((self._text_side.tokens.learn_text(text),), (), reason, (), self.decisions)
 
     @property
     def decisions(self) -> int:

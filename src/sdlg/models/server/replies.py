@@ -10,6 +10,7 @@ In: the chunks of a reply. Out: `Chunk`s with one `Step` per decision of the mod
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,8 +33,8 @@ class Step:
     @property
     def truncated_mass(self) -> float:
         """The probability of all tokens that the server did not tell."""
-        seen = {one.token_id: one.logprob for one in self.top} | {self.token_id: self.logprob}
-        return max(1.0 - math.fsum(map(math.exp, seen.values())), 0.0)
+        listed = {one.token_id: one.logprob for one in self.top} | {self.token_id: self.logprob}
+        return max(1.0 - math.fsum(map(math.exp, listed.values())), 0.0)
 
     def likely(self, floor: float) -> tuple[Alternative, ...]:
         """The tokens it told that are likelier than this."""
@@ -43,6 +44,17 @@ class Step:
         """Whether a token likelier than the floor may not have been told. A drawn token is told in any case."""
         others = [one for one in self.top if one.token_id != self.token_id] or self.top
         return bool(others) and min(math.exp(others[-1].logprob), self.truncated_mass) > floor
+
+
+def truncation_notes(steps: Sequence[Step], floor: float | None) -> tuple[str, ...]:
+    """Whether there may be alternatives that are likely enough and that the server did not tell."""
+    hidden = 0 if floor is None else sum(step.hides_some(floor) for step in steps)
+    if not hidden:
+        return ()
+    return (
+        f"at {hidden} of {len(steps)} steps the server tells too few tokens to see all that are likely enough; "
+        "what it does not tell is in answer.truncated_mass; start vLLM with --max-logprobs 100",
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,11 +79,11 @@ class Chunk:
 
 def read_chunk(chunk: Any, tokens: LearnedTokens, *, wants_steps: bool = True) -> Chunk:
     """The first choice of a chunk."""
-    told = _object(chunk, "a chunk")
-    choices = told.get("choices")
+    fields = _object(chunk, "a chunk")
+    choices = fields.get("choices")
     if not isinstance(choices, list):
         raise Nonsense("sends a reply without choices")
-    usage = _usage(told.get("usage"))
+    usage = _usage(fields.get("usage"))
     if not choices:
         return Chunk("", (), None, usage, 0)
     choice = _object(choices[0], "a choice")
@@ -86,22 +98,22 @@ def read_chunk(chunk: Any, tokens: LearnedTokens, *, wants_steps: bool = True) -
 
 def read_steps(choice: Any, tokens: LearnedTokens) -> list[Step]:
     """The decisions in one choice of a chunk."""
-    told = _object(choice, "a choice").get("logprobs")
-    if told is None:
+    logprobs = _object(choice, "a choice").get("logprobs")
+    if logprobs is None:
         return []
-    told = _object(told, "log-probabilities")
+    logprobs = _object(logprobs, "log-probabilities")
     try:
-        if told.get("content") is not None:
-            return [_content_step(entry, tokens) for entry in told["content"]]
-        return _legacy_steps(told, tokens)
+        if logprobs.get("content") is not None:
+            return [_content_step(entry, tokens) for entry in logprobs["content"]]
+        return _legacy_steps(logprobs, tokens)
     except (AttributeError, KeyError, TypeError, ValueError, OverflowError) as fault:
         raise Nonsense("sends log-probabilities that cannot be read", f"{type(fault).__name__}: {fault}") from None
 
 
 def tells_ids(choice: Any) -> bool:
     """Whether the tokens of a choice are told by their ids."""
-    told = _object(choice, "a choice").get("logprobs") or {}
-    entries, names = told.get("content") or (), told.get("tokens") or ()
+    logprobs = _object(choice, "a choice").get("logprobs") or {}
+    entries, names = logprobs.get("content") or (), logprobs.get("tokens") or ()
     return any("id" in entry for entry in entries) or any(str(name).startswith(_ID) for name in names)
 
 
@@ -111,12 +123,12 @@ def _object(value: Any, what: str) -> dict[str, Any]:
     return value
 
 
-def _usage(told: Any) -> Usage | None:
-    if not isinstance(told, dict):
+def _usage(counts: Any) -> Usage | None:
+    if not isinstance(counts, dict):
         return None
-    details = told.get("prompt_tokens_details")
+    details = counts.get("prompt_tokens_details")
     cached = details.get("cached_tokens") if isinstance(details, dict) else None
-    return Usage(_count(told.get("prompt_tokens")), _count(told.get("completion_tokens")), _count(cached))
+    return Usage(_count(counts.get("prompt_tokens")), _count(counts.get("completion_tokens")), _count(cached))
 
 
 def _count(value: Any) -> int | None:
@@ -130,16 +142,16 @@ def _content_step(entry: Any, tokens: LearnedTokens) -> Step:
 
 
 def _content_token(entry: Any, tokens: LearnedTokens) -> Alternative:
-    told, token_id = entry.get("bytes"), entry.get("id")
-    if not isinstance(told, list | None) or not (token_id is None or _count(token_id) is not None):
-        raise Nonsense("sends a token that is none", f"id {token_id!r}, bytes {told!r}")
-    spelling = spelled(entry["token"]) if told is None else bytes(told)
+    codes, token_id = entry.get("bytes"), entry.get("id")
+    if not isinstance(codes, list | None) or not (token_id is None or _count(token_id) is not None):
+        raise Nonsense("sends a token that is none", f"id {token_id!r}, bytes {codes!r}")
+    spelling = spelled(entry["token"]) if codes is None else bytes(codes)
     return Alternative(tokens.learn(spelling, token_id), _logprob(entry["logprob"]))
 
 
-def _legacy_steps(told: dict[str, Any], tokens: LearnedTokens) -> list[Step]:
-    names, logprobs = told["tokens"], told["token_logprobs"]
-    tops = told.get("top_logprobs") or [{}] * len(names)
+def _legacy_steps(fields: dict[str, Any], tokens: LearnedTokens) -> list[Step]:
+    names, logprobs = fields["tokens"], fields["token_logprobs"]
+    tops = fields.get("top_logprobs") or [{}] * len(names)
     if not len(names) == len(logprobs) == len(tops):
         raise Nonsense(f"sends {len(logprobs)} log-probabilities and {len(tops)} alternatives for {len(names)} tokens")
     return [

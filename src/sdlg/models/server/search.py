@@ -16,7 +16,7 @@ from ...errors import NotSupported
 from ...options import Decoding
 from ...records import StopRule
 from ..base import Continuation
-from ..local.beam_search import beam_search
+from ..local.beam_search import beam_search, group_widths
 from ..local.decoding import Start, TextOf
 from .replies import Step
 
@@ -65,6 +65,16 @@ def _rows(steps: Sequence[Step]) -> Tensor:
     return rows
 
 
+def needed_alternatives(wanted: int, decoding: Decoding) -> int:
+    """How many of a step's likeliest tokens a search may look at.
+
+    A group of width w takes the 2 w best extensions. Of one hypothesis those are among its 2 w likeliest tokens that no
+    earlier group has made dearer, and earlier groups have taken at most as many tokens as they are wide together.
+    """
+    widths = group_widths(wanted, decoding)
+    return max(2 * width + sum(widths[:place]) for place, width in enumerate(widths))
+
+
 def search_served(
     next_steps: NextSteps,
     prefixes: Sequence[tuple[int, ...]],
@@ -72,24 +82,23 @@ def search_served(
     rule: StopRule,
     text_of: TextOf,
     *,
-    told: int,
+    available: int,
     min_probability: float | None,
 ) -> tuple[list[Continuation], list[Step]]:
     """As many of the best hypotheses of each prefix as it is given times; and the steps that they took."""
     counts = {prefix: list(prefixes).count(prefix) for prefix in prefixes}
-    diverse = decoding.strategy == "diverse_beam"
-    needed = max(counts.values()) + 2 if diverse else 2 * max(decoding.beams, *counts.values())
-    if told < needed:
+    needed = max(needed_alternatives(count, decoding) for count in counts.values())
+    if available < needed:
         raise NotSupported(
-            f"this search looks at the {needed} likeliest tokens of a step, but the server tells {told}; "
+            f"this search looks at the {needed} likeliest tokens of a step, but the server tells {available}; "
             "use fewer beams, or start vLLM with --max-logprobs"
         )
     tree = ServedTree(next_steps)
-    found = beam_search(
+    hypotheses = beam_search(
         tree, tree.begin(list(counts)), list(counts.values()), decoding, rule, text_of,
         min_probability=min_probability, normalise=lambda rows: rows,
     )  # fmt: skip
-    left = {prefix: iter(results) for prefix, results in zip(counts, found, strict=True)}
+    left = {prefix: iter(results) for prefix, results in zip(counts, hypotheses, strict=True)}
     best = [(prefix, result.continuation) for prefix in prefixes if (result := next(left[prefix], None)) is not None]
     taken = [[tree.steps[*prefix, *one.token_ids[:at]] for at in range(len(one.alternatives))] for prefix, one in best]
     whole = [

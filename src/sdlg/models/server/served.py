@@ -18,13 +18,23 @@ from numpy.typing import NDArray
 from ...errors import BadQuestion, NotSupported
 from ...options import BEAMS, STRATEGIES, Decoding
 from ...records import Cost, Prompt, Question, StopRule
-from ..base import NO_STOPS, Capabilities, Continuation, Decoded, DecodeRequest, Scored, path_generator, tell_all
+from ..base import (
+    COMPLETE,
+    NO_STOPS,
+    Capabilities,
+    Decoded,
+    DecodeRequest,
+    Scored,
+    path_generator,
+    tell_all,
+    tell_complete,
+)
 from ..prompts import check_fits
 from .capabilities import ServerCapabilities
 from .connection import Connection, Json, Refused
 from .paths import PathReply, RequestPath
-from .replies import Step
-from .text_sides import TextPrompt, Words
+from .replies import Step, truncation_notes
+from .text_sides import ServedTextSide, TextPrompt
 
 IN_FLIGHT = {"vllm": 16}  # questions at once that fill it; docs/engines.md has the measurements
 # llama-server's slots compute their prompts separately: branches one after the other, in the slot that has the prompt,
@@ -33,14 +43,15 @@ _WIDTH = {"llama.cpp": 1}
 _STOP_STRINGS = 4  # as many as OpenAI takes
 _ONE_QUESTION = (400, 413, 422)  # refusals that another question may not meet
 _PROMPTS = 1_000  # text prompts whose size is remembered
-_NOTHING = Continuation((), (), "length", (), 0)
 
 
 class ServedModel:
     """A model on a server. Any number of threads may use it."""
 
-    def __init__(self, connection: Connection, server: ServerCapabilities, words: Words, *, name: str) -> None:
-        self.connection, self.server, self.words, self._name = connection, server, words, name
+    def __init__(
+        self, connection: Connection, server: ServerCapabilities, text_side: ServedTextSide, *, name: str
+    ) -> None:
+        self.connection, self.server, self.text_side, self._name = connection, server, text_side, name
         self.width: int | None = _WIDTH.get(server.kind)  # requests of one call at once; None: all of them
         self.extras: Callable[[], Json] = dict  # further fields of a request, for experiments
         self._prompt_sizes: dict[str, int] = {}  # tokens of text prompts, as the server counted them
@@ -71,7 +82,7 @@ class ServedModel:
     def prompt(self, question: Question, style: str, stop: StopRule = NO_STOPS) -> Prompt:
         """In the model's own format."""
         with _refusals_of_one_question():
-            prompt = self.words.prompt(question, style, stop)
+            prompt = self.text_side.prompt(question, style, stop)
         check_fits(self.name, len(prompt.token_ids), self.server.context_tokens)
         return prompt
 
@@ -81,21 +92,25 @@ class ServedModel:
         if decoding.strategy not in self.capabilities.strategies:
             raise NotSupported(f"{self.name} cannot decode by {decoding.strategy}")
         room = self._room(prompt, decoding)
-        if decoding.strategy in BEAMS:
+        with _refusals_of_one_question():
+            if decoding.strategy not in BEAMS:
+                return self._continue(request, room)
             decoded = self._search(replace(request, decoding=replace(decoding, max_tokens=room)))
-            tell_all(request.ended, decoded.continuations)
-            return decoded
+        tell_all(request.ended, decoded.continuations)
+        return decoded
+
+    def _continue(self, request: DecodeRequest, room: int) -> Decoded:
+        """Each prefix on its own; one that is as long as an answer may be stays as it is."""
         paths = [
             RequestPath(index, prefix, room - len(prefix), int(path_generator(request.seed, index).integers(2**31)))
             for index, prefix in enumerate(request.prefixes)
         ]
         growing = [path for path in paths if path.room > 0]
-        work = _Work(self, request)
-        with _refusals_of_one_question():
-            replies = self.connection.run(work.all(growing))
+        tell_complete(request, [path.index for path in paths if path.room <= 0])
+        replies = self.connection.run(_Work(self, request).all(growing))
         grown = {path.index: reply.continuation for path, reply in zip(growing, replies, strict=True)}
-        continuations = tuple(grown.get(path.index, _NOTHING) for path in paths)
-        return Decoded(continuations, _cost(prompt, replies), self._notes(prompt, replies))
+        continuations = tuple(grown.get(path.index, COMPLETE) for path in paths)
+        return Decoded(continuations, _cost(request.prompt, replies), self._notes(request.prompt, replies))
 
     def _search(self, request: DecodeRequest) -> Decoded:
         from .search import search_served  # torch is only needed here
@@ -114,20 +129,22 @@ class ServedModel:
 
         unfinished = [prefix for prefix in prefixes if len(prefix) < decoding.max_tokens]
         if not unfinished:
-            return Decoded((_NOTHING,) * len(prefixes), Cost())
-        found, taken = search_served(
+            return Decoded((COMPLETE,) * len(prefixes), Cost())
+        hypotheses, taken = search_served(
             next_steps, unfinished, decoding, prompt.stop, self.text,
-            told=self.server.usable_logprobs, min_probability=request.alternatives_above,
+            available=self.server.usable_logprobs, min_probability=request.alternatives_above,
         )  # fmt: skip
-        left = iter(found)
-        whole = [next(left, None) if len(prefix) < decoding.max_tokens else _NOTHING for prefix in prefixes]
+        left = iter(hypotheses)
+        whole = [next(left, None) if len(prefix) < decoding.max_tokens else COMPLETE for prefix in prefixes]
         cost = replace(_cost(prompt, replies), decode_steps=rounds)
-        return Decoded(tuple(one for one in whole if one is not None), cost, _untold(taken, request.alternatives_above))
+        return Decoded(
+            tuple(one for one in whole if one is not None), cost, truncation_notes(taken, request.alternatives_above)
+        )
 
     def _notes(self, prompt: Prompt, replies: Sequence[PathReply]) -> tuple[str, ...]:
         """What the server did not tell, or may have understood otherwise."""
         steps = [step for reply in replies for step in reply.steps]
-        return (*_untold(steps, replies[0].floor if replies else None), *self._retokenised(prompt, replies))
+        return (*truncation_notes(steps, replies[0].floor if replies else None), *self._retokenised(prompt, replies))
 
     def _retokenised(self, prompt: Prompt, replies: Sequence[PathReply]) -> tuple[str, ...]:
         """In text mode: whether the server read the branches as the tokens they were meant to be."""
@@ -146,7 +163,7 @@ class ServedModel:
             reply
             for reply in branches
             if reply.usage.prompt != (size or 0) + len(reply.path.prefix)
-            or not self.words.tokens.is_whole(reply.path.prefix)
+            or not self.text_side.tokens.is_whole(reply.path.prefix)
         ]
         if not other:
             return ()
@@ -164,11 +181,11 @@ class ServedModel:
 
     def text(self, token_ids: Sequence[int]) -> str:
         """Exactly as decoded."""
-        return self.words.text(token_ids)
+        return self.text_side.text(token_ids)
 
     def is_special(self, token_id: int) -> bool:
         """Control tokens."""
-        return self.words.is_special(token_id)
+        return self.text_side.is_special(token_id)
 
     def token_embeddings(self, token_ids: Sequence[int]) -> NDArray[np.float32]:
         """A server keeps them to itself."""
@@ -188,17 +205,6 @@ def _refusals_of_one_question() -> Iterator[None]:
         if refusal.status not in _ONE_QUESTION:
             raise
         raise BadQuestion(str(refusal)) from None
-
-
-def _untold(steps: Sequence[Step], floor: float | None) -> tuple[str, ...]:
-    """Whether there may be alternatives that are likely enough and that the server did not tell."""
-    hidden = 0 if floor is None else sum(step.hides_some(floor) for step in steps)
-    if not hidden:
-        return ()
-    return (
-        f"at {hidden} of {len(steps)} steps the server tells too few tokens to see all that are likely enough; "
-        "what it does not tell is in answer.truncated_mass; start vLLM with --max-logprobs 100",
-    )
 
 
 def _cost(prompt: Prompt, replies: Sequence[PathReply]) -> Cost:
@@ -247,8 +253,8 @@ class _Work:
         chat = self.model.server.endpoint == "chat"
         return await self.model.connection.complete(
             "chat/completions" if chat else "completions",
-            self._body(path),
-            lambda: PathReply(path, self.request, self.model.server, self.model.words),
+            lambda: self._body(path),
+            lambda: PathReply(path, self.request, self.model.server, self.model.text_side),
         )
 
     def _body(self, path: RequestPath) -> Json:
@@ -256,7 +262,7 @@ class _Work:
         greedy = decoding.strategy == "greedy"
         body: Json = {
             "model": server.model,
-            "max_tokens": path.room,
+            "max_tokens": path.room - len(path.kept),
             "temperature": 0.0 if greedy else decoding.temperature,
             "top_p": 1.0 if greedy else max(decoding.top_p, 1e-6),  # 0 keeps the likeliest; servers want more
             "seed": path.seed,
@@ -265,30 +271,20 @@ class _Work:
             return {**body, **self._text_body(self.request.prompt, path)}
         if server.usable_logprobs:
             body["logprobs"] = 1 if self.request.alternatives_above is None else server.usable_logprobs
-        ids = [*self.request.prompt.token_ids, *path.prefix]
-        return {**body, **_OWN_WORDS.get(server.kind, {}), "prompt": ids, "stream": True, **self.model.extras()}
+        ids = [*self.request.prompt.token_ids, *path.prefix, *(step.token_id for step in path.kept)]
+        streamed = {"stream": True, "stream_options": {"include_usage": True}}
+        return {**body, **server.request_fields, "prompt": ids, **streamed, **self.model.extras()}
 
     def _text_body(self, prompt: TextPrompt, path: RequestPath) -> Json:
         """Nothing but what every server knows."""
-        most = self.model.server.usable_logprobs
+        most, alternatives = self.model.server.usable_logprobs, self.request.alternatives_above is not None
         body: Json = {}
         if prompt.stop.strings:
             body["stop"] = list(prompt.stop.strings[:_STOP_STRINGS])
         if prompt.messages:
             body["messages"] = [{"role": role, "content": content} for role, content in prompt.messages]
-            return {**body, "logprobs": True} if most else body
-        body["prompt"] = prompt.text + self.model.text(path.prefix)
-        return {**body, "logprobs": 1 if self.request.alternatives_above is None else most} if most else body
-
-
-# What the OpenAI protocol has no word for: no sampling but what was asked for, ids in the reply.
-_OWN_WORDS: dict[str, Json] = {
-    "vllm": {
-        "return_token_ids": True, "return_tokens_as_token_ids": True,
-        "add_special_tokens": False, "top_k": 0, "min_p": 0.0, "repetition_penalty": 1.0,
-        "stream_options": {"include_usage": True},
-    },
-    "llama.cpp": {
-        "samplers": ["temperature", "top_p"], "cache_prompt": True, "stream_options": {"include_usage": True},
-    },
-}  # fmt: skip
+            wanted: Json = {"logprobs": True, **({"top_logprobs": most} if alternatives else {})}
+        else:
+            body["prompt"] = prompt.text + self.model.text(path.prefix)
+            wanted = {"logprobs": most if alternatives else 1}
+        return {**body, **wanted} if most else body

@@ -1,8 +1,8 @@
 """The text side of a served model: prompts in, texts out. Three of them, by what the server and the user have.
 
-- a tokenizer here (`--tokenizer`, or the one that vLLM names): `TokenizerWords`; nothing is asked of the server
-- llama-server: `LlamaWords`; it renders its template and tokenises, two small requests per question
-- text only: `TextWords`; the server tokenises, and may do so otherwise than we would wish
+- a tokenizer here (`--tokenizer`, or the one that vLLM names): `TokenizerTextSide`; nothing is asked of the server
+- llama-server: `LlamaTextSide`; it renders its template and tokenises, two small requests per question
+- text only: `SpelledTextSide`; the server tokenises, and may do so otherwise than we would wish
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class TextPrompt(Prompt):
     messages: tuple[tuple[str, str], ...] = ()  # role and content, where the server has its own template
 
 
-class Words(Protocol):
+class ServedTextSide(Protocol):
     """Prompts and texts of one served model."""
 
     tokens: LearnedTokens
@@ -43,7 +43,7 @@ class Words(Protocol):
         """Whether a token is a control token."""
 
 
-class TokenizerWords:
+class TokenizerTextSide:
     """A tokenizer of our own: ids go to the server, ids come back."""
 
     is_learned = False
@@ -53,7 +53,7 @@ class TokenizerWords:
         self.prompt, self.text, self.is_special = side.prompt, side.text, side.is_special
 
 
-class _Learned:
+class _LearnedTextSide:
     """Texts are known from the spellings in the replies."""
 
     is_learned = True
@@ -63,41 +63,41 @@ class _Learned:
         self.text, self.is_special = self.tokens.text, self.tokens.is_special
 
 
-class LlamaWords(_Learned):
+class LlamaTextSide(_LearnedTextSide):
     """llama-server renders and tokenises; every reply spells its tokens in bytes."""
 
     def __init__(self, connection: Connection, name: str, *, has_template: bool, ending: str | None = None) -> None:
         super().__init__()
         self._connection, self._name, self._has_template = connection, name, has_template
-        endings = [self._tokenised(text, special=False) for text in (*TURN_ENDS, *([ending] if ending else []))]
+        endings = [self._tokenise(text, special=False) for text in (*TURN_ENDS, *([ending] if ending else []))]
         self._end_ids = frozenset(ids[0] for ids in endings if len(ids) == 1)
 
     def prompt(self, question: Question, style: str, stop: StopRule) -> Prompt:
         """As text, then as ids."""
         style = chosen_style(style, self._has_template, self._name)
         if style == "chat":
-            text = self._asked("/apply-template", {"messages": chat_messages(question)}, "prompt", str)
+            text = self._request("/apply-template", {"messages": chat_messages(question)}, "prompt", str)
         else:
             text = untemplated_text(question, style)
         own = StopRule(self._end_ids, style_stops(style))
-        return Prompt(tuple(self._tokenised(text, special=True)), own | stop, style)
+        return Prompt(tuple(self._tokenise(text, special=True)), own | stop, style)
 
-    def _tokenised(self, text: str, *, special: bool) -> list[int]:
+    def _tokenise(self, text: str, *, special: bool) -> list[int]:
         body = {"content": text, "add_special": special, "parse_special": True}
-        found: list[Any] = self._asked("/tokenize", body, "tokens", list)
-        if not all(type(token) is int for token in found):
+        tokens: list[Any] = self._request("/tokenize", body, "tokens", list)
+        if not all(type(token) is int for token in tokens):
             raise ServerFailed(f"{self._name} sends tokens that are no ids")
-        return found
+        return tokens
 
-    def _asked(self, path: str, body: Json, field: str, kind: type) -> Any:
+    def _request(self, path: str, body: Json, field: str, kind: type) -> Any:
         reply = self._connection.run(self._connection.post(path, body))
-        found = reply.get(field) if isinstance(reply, dict) else None
-        if not isinstance(found, kind):
+        value = reply.get(field) if isinstance(reply, dict) else None
+        if not isinstance(value, kind):
             raise ServerFailed(f"{self._name} sends no {field} for {path}")
-        return found
+        return value
 
 
-class TextWords(_Learned):
+class SpelledTextSide(_LearnedTextSide):
     """Text goes to the server, spellings come back. A template is only at hand with a tokenizer."""
 
     def __init__(self, name: str, side: TextSide | None = None, *, chat: bool = False) -> None:
@@ -122,9 +122,9 @@ class TextWords(_Learned):
         return TextPrompt((), StopRule(self._end_ids, style_stops(style)) | stop, style, text=text)
 
 
-class WholeTexts(_Learned):
+class WholeTextSide(_LearnedTextSide):
     """Where no log-probabilities are told, an answer is one token: its text. Prompts are those of others."""
 
-    def __init__(self, words: Words) -> None:
+    def __init__(self, text_side: ServedTextSide) -> None:
         super().__init__()
-        self.prompt = words.prompt
+        self.prompt = text_side.prompt

@@ -26,18 +26,18 @@ class LearnedTokens:
 
     def learn(self, spelled: bytes, token_id: int | None = None) -> int:
         """Remember a token; its id."""
-        known = own_id(spelled) if token_id is None else token_id
-        self._bytes[known] = b"" if CONTROL.fullmatch(spelled.decode("utf-8", "replace")) else spelled
-        return known
+        number = own_id(spelled) if token_id is None else token_id
+        self._bytes[number] = b"" if CONTROL.fullmatch(spelled.decode("utf-8", "replace")) else spelled
+        return number
 
     def learn_text(self, text: str) -> int:
         """A whole text as one token, whatever it looks like."""
-        known = own_id(text.encode())
-        self._texts[known], self._bytes[known] = None, text.encode()
-        self._texts.move_to_end(known)
+        number = own_id(text.encode())
+        self._texts[number], self._bytes[number] = None, text.encode()
+        self._texts.move_to_end(number)
         while len(self._texts) > _TEXTS:
             del self._bytes[self._texts.popitem(last=False)[0]]
-        return known
+        return number
 
     def text(self, token_ids: Sequence[int]) -> str:
         """The text of these tokens; control tokens are none."""
@@ -59,6 +59,6 @@ def own_id(spelled: bytes) -> int:
 
 def spelled(token: str) -> bytes:
     """The bytes of a token given as text; OpenAI writes half a character as `bytes:\\xe2\\x80`."""
-    if token.startswith("bytes:") and (found := _BYTES.findall(token)):
-        return bytes(int(pair, 16) for pair in found)
+    if token.startswith("bytes:") and (pairs := _BYTES.findall(token)):
+        return bytes(int(pair, 16) for pair in pairs)
     return token.encode("utf-8", "surrogatepass")
