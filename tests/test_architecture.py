@@ -24,6 +24,7 @@ COLUMNS = [
     {"formats"},
     {"risk"},
     {"pipeline"},
+    {"asking"},
     {"browser"},
     {"views"},
     {"datasets", "correctness"},
