@@ -49,6 +49,13 @@ def raiser(error: Exception):
     return fill
 
 
+def raiser_of(error: Exception):
+    def fail(*_: object, **__: object) -> None:
+        raise error
+
+    return fail
+
+
 def test_a_folder_is_made_once(tmp_path):
     target = tmp_path / "cache" / "model"
     assert make_folder_once(target, write_whole) == target
@@ -62,7 +69,7 @@ def test_a_killed_process_leaves_no_target_and_the_next_call_sweeps_its_leftover
     with start_maker(target) as process:
         process.send_signal(signal.SIGKILL)
     assert not target.exists()
-    assert len(list(tmp_path.iterdir())) == 1  # what it left
+    assert len(list(tmp_path.iterdir())) == 2  # what it left: a folder and its lock
     make_folder_once(target, write_whole)
     assert [path.name for path in tmp_path.iterdir()] == ["model"]
     assert (target / "whole").read_text() == "mine"
@@ -85,6 +92,40 @@ def test_what_a_running_process_is_filling_is_not_swept(tmp_path):
         process.communicate("go\n")
     assert process.returncode == 0
     assert (target / "whole").read_text() == "mine"
+
+
+def test_what_another_machine_is_filling_is_not_swept(tmp_path, monkeypatch):
+    """In another container or on another node its process id means nothing, or means another process."""
+    monkeypatch.setattr("os.kill", raiser_of(ProcessLookupError()))  # as if no process were to be seen
+    target = tmp_path / "model"
+    with start_maker(target) as process:
+        make_folder_once(target, write_whole)
+        (partial,) = (path for path in tmp_path.iterdir() if path.is_dir() and path != target)
+        assert (partial / "half").exists()
+        process.communicate("go\n")
+    assert process.returncode == 0
+    assert [path.name for path in tmp_path.iterdir()] == ["model"]
+
+
+def test_leftovers_are_swept_without_a_word_to_any_process(tmp_path, monkeypatch):
+    monkeypatch.setattr("os.kill", raiser_of(AssertionError("os.kill ends processes on Windows")))
+    (tmp_path / "model.partial-1-old").mkdir()
+    make_folder_once(tmp_path / "model", write_whole)
+    assert [path.name for path in tmp_path.iterdir()] == ["model"]
+
+
+def test_where_locks_do_not_work_folders_are_made_and_nothing_is_swept(tmp_path, monkeypatch):
+    monkeypatch.setattr("filelock.FileLock.acquire", raiser_of(OSError(errno.ENOLCK, "No locks available")))
+    (tmp_path / "model.partial-other").mkdir()
+    make_folder_once(tmp_path / "model", write_whole)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["model", "model.partial-other"]
+
+
+def test_only_the_targets_own_leftovers_are_swept(tmp_path):
+    (tmp_path / "model1.partial-x").mkdir()
+    make_folder_once(tmp_path / "model[1]", write_whole)
+    make_folder_once(tmp_path / "model", write_whole)
+    assert (tmp_path / "model1.partial-x").is_dir()
 
 
 @pytest.mark.parametrize(

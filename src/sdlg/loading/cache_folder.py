@@ -6,12 +6,16 @@
 from __future__ import annotations
 
 import errno
+import glob
 import os
 import shutil
 import sys
-import tempfile
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
+from uuid import uuid4
+
+from filelock import FileLock, Timeout
 
 from ..errors import CacheUnavailable
 
@@ -47,12 +51,38 @@ def make_folder_once(target: Path, fill: Callable[[Path], None]) -> Path:
 def _make_folder(target: Path, fill: Callable[[Path], None]) -> None:
     target.parent.mkdir(parents=True, exist_ok=True)
     _sweep(target)
-    partial = Path(tempfile.mkdtemp(prefix=f"{target.name}{_PARTIAL}{os.getpid()}-", dir=target.parent))
+    partial = target.with_name(f"{target.name}{_PARTIAL}{uuid4().hex}")
+    lock = _lock_of(partial)
+    _hold(lock)  # before its folder is there: a folder whose lock is free was left by a process that is gone
     try:
+        partial.mkdir()
         fill(partial)
         _rename(partial, target)
     finally:
-        shutil.rmtree(partial, ignore_errors=True)
+        _discard(partial, lock)
+
+
+def _lock_of(partial: Path) -> FileLock:
+    """The system frees this lock when its process ends, however that happens, also for other machines and containers
+    that share the folder. Process ids say nothing there, and cannot be asked for without harm on Windows."""
+    return FileLock(partial.with_name(f"{partial.name}.lock"))
+
+
+def _hold(lock: FileLock) -> None:
+    try:
+        lock.acquire(timeout=0)
+    except (OSError, NotImplementedError) as error:
+        if _disk_trouble(error):
+            raise
+        # A file system without locks: nobody can take this one either, so nothing is ever swept there.
+
+
+def _discard(partial: Path, lock: FileLock) -> None:
+    """The folder first: while it is there, its lock is held."""
+    shutil.rmtree(partial, ignore_errors=True)
+    lock.release()
+    with suppress(OSError):
+        Path(lock.lock_file).unlink(missing_ok=True)
 
 
 def _rename(partial: Path, target: Path) -> None:
@@ -68,21 +98,16 @@ def _rename(partial: Path, target: Path) -> None:
 
 
 def _sweep(target: Path) -> None:
-    """Remove what killed processes left behind."""
-    for left in target.parent.glob(f"{target.name}{_PARTIAL}*"):
-        process = left.name.split(_PARTIAL)[1].split("-")[0]
-        if not (process.isdigit() and _alive(int(process))):
-            shutil.rmtree(left, ignore_errors=True)
-
-
-def _alive(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except OSError:
-        return True
-    return True
+    """Remove what killed processes left behind: the folders whose lock nobody holds."""
+    for partial in target.parent.glob(f"{glob.escape(target.name)}{_PARTIAL}*"):
+        if not partial.is_dir():
+            continue
+        lock = _lock_of(partial)
+        try:
+            lock.acquire(timeout=0)
+        except (Timeout, OSError, NotImplementedError):  # held, or locks do not work here: leave it alone
+            continue
+        _discard(partial, lock)
 
 
 def _disk_trouble(error: BaseException) -> str | None:
