@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import pytest
 import torch
 
@@ -44,6 +46,47 @@ def branch_prefixes(answer):
 @pytest.mark.parametrize("family", FAMILIES)
 def test_the_layout_is_detected_on_the_model_itself(family):
     assert choose_layout(Network(tiny_model(family))) == EXPECTED_LAYOUT.get(family, "tree")
+
+
+HALF = (torch.bfloat16, torch.float16)
+
+
+@pytest.mark.parametrize("dtype", HALF)
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_layout_is_the_same_in_half_precision(family, dtype):
+    model = copy.deepcopy(tiny_model(family)).to(dtype)
+    assert choose_layout(Network(model)) == EXPECTED_LAYOUT.get(family, "tree")
+
+
+class MaskBlind(Network):
+    """A model that takes a mask and sees everything all the same."""
+
+    def _mask(self, visible, positions, columns, window):
+        return super()._mask(torch.ones_like(visible), positions, columns, window)
+
+    def rows(self, cache, tokens, positions, visible):
+        return super().rows(cache, tokens, positions, torch.ones_like(visible))
+
+
+class PositionBlind(Network):
+    """A model that takes positions and counts columns all the same."""
+
+    def _call(self, cache, ids, positions, mask, keep_last=False):
+        start = cache.get_seq_length()
+        columns = torch.arange(start, start + ids.shape[1])[None].expand(len(ids), -1)
+        return super()._call(cache, ids, columns, mask, keep_last)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, *HALF])
+@pytest.mark.parametrize("family", ["llama", "opt", "gpt2", "qwen2", "qwen3", "gemma3", "mistral", "bloom"])
+def test_a_model_that_ignores_masks_decodes_each_path_on_its_own(family, dtype):
+    assert choose_layout(MaskBlind(copy.deepcopy(tiny_model(family)).to(dtype))) == "separate"
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, *HALF])
+@pytest.mark.parametrize("family", ["llama", "opt", "gpt2", "qwen2", "qwen3", "gemma3", "mistral"])
+def test_a_model_that_ignores_positions_decodes_each_path_on_its_own(family, dtype):
+    assert choose_layout(PositionBlind(copy.deepcopy(tiny_model(family)).to(dtype))) == "separate"
 
 
 @pytest.mark.parametrize(("family", "layout"), ALLOWED)

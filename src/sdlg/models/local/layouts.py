@@ -1,11 +1,15 @@
 """Which way of growing branches suits a model: tried on the model itself.
 
-In: a network. Out: the name of the first layout that gives the same logits as running each path from scratch.
+In: a network. Out: the name of the first layout that gives the same logits as running each path from scratch. How much
+rounding may change them is measured on the model too: a fixed share of the logits that suits half precision would also
+let a model pass that ignores masks or positions.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import pairwise
 
 import torch
 from torch import Tensor
@@ -21,25 +25,63 @@ LAYOUTS: Mapping[str, type[MaskedTree] | type[PaddedRows] | type[SeparateCaches]
 }
 
 
+# A layout rounds in other places than running from scratch does, as cutting a path into pieces does: this many times
+# what the pieces show is still rounding.
+_ROUNDING = 4.0
+# Of the difference that a wrong mask makes, a right one may make this share.
+_SHARE_OF_WRONG = 0.25
+
+
+@dataclass(frozen=True, slots=True)
+class _Probe:
+    """A small forked tree, its logits from scratch, and what they may differ by."""
+
+    paths: list[list[int]]  # the prefix's own continuation, and a branch at its third token
+    wanted: Tensor  # (paths, V)
+    rounding: float  # what may come from rounding
+    wrong: float  # what comes of seeing a token of the other path
+
+
 def choose_layout(network: Network) -> str:
     """The first layout whose logits, on a small forked tree, are those of running each path from scratch."""
-    ids = _probe_ids(network)
-    paths = [ids, [*ids[:3], ids[4], ids[3]]]  # the prefix's own continuation, and a branch at its third token
-    wanted = torch.cat([PrefixKV(network, native=True).extend(path) for path in paths])
+    probe = _probe(network)
     for name in LAYOUTS:
-        if _agrees(network, name, paths, wanted):
+        if _agrees(network, name, probe):
             return name
     raise RunError("this model gives different logits in every decoding layout; is it a causal language model?")
 
 
-def _probe_ids(network: Network) -> list[int]:
+def _probe(network: Network) -> _Probe:
     size = int(network.model.get_input_embeddings().num_embeddings)
-    return [(7919 * k + 11) % size for k in range(1, 6)]
+    ids = [(7919 * k + 11) % size for k in range(1, 6)]
+    paths = [ids, [*ids[:3], ids[4], ids[3]]]
+    wanted = _from_scratch(network, paths)
+    pieces = max(_distance(_from_scratch(network, paths, cuts), wanted) for cuts in ((3,), (1, 2, 3, 4)))
+    leaky = [[*path[:3], ids[3], ids[4], path[4]] for path in paths]  # both tokens after the fork, then its own
+    scale = max(1.0, float(wanted.abs().max()))
+    least = max(1e-3, torch.finfo(network.model.dtype).eps) * scale
+    return _Probe(paths, wanted, least + _ROUNDING * pieces, _distance(_from_scratch(network, leaky), wanted))
 
 
-def _agrees(network: Network, name: str, paths: list[list[int]], wanted: Tensor) -> bool:
+def _from_scratch(network: Network, paths: list[list[int]], cuts: tuple[int, ...] = ()) -> Tensor:
+    """The logits after each path, (paths, V), run at once or in the pieces between the cuts."""
+    logits = []
+    for path in paths:
+        prefix_kv = PrefixKV(network, native=True)
+        for first, end in pairwise((0, *cuts, len(path))):
+            last = prefix_kv.extend(path[first:end])
+        logits.append(last)
+    return torch.cat(logits)
+
+
+def _distance(some: Tensor, others: Tensor) -> float:
+    return float((some - others).abs().max())
+
+
+def _agrees(network: Network, name: str, probe: _Probe) -> bool:
     if not _suits(name, network.windows):
         return False
+    paths = probe.paths
     prefix_kv = PrefixKV(network, native=name == "separate")
     try:
         prefix_kv.extend(paths[0][:4])
@@ -48,8 +90,9 @@ def _agrees(network: Network, name: str, paths: list[list[int]], wanted: Tensor)
         _, logits = tree.grow([3, second[0]], [paths[0][4], paths[1][4]])
     except Exception:  # any failure of a foreign model means: not this layout
         return False
-    scale = wanted.abs().max().clamp(min=1.0)
-    return bool(torch.isfinite(logits).all() and (logits - wanted).abs().max() < 1e-3 * scale * _slack(network))
+    # Where rounding hides what a wrong mask does, only caches without masks are sure.
+    most = probe.rounding if name == "separate" else min(probe.rounding, _SHARE_OF_WRONG * probe.wrong)
+    return bool(torch.isfinite(logits).all()) and _distance(logits, probe.wanted) < most
 
 
 def _suits(layout: str, windows: Mapping[str, int | None]) -> bool:
@@ -57,7 +100,3 @@ def _suits(layout: str, windows: Mapping[str, int | None]) -> bool:
     if layout == "tree":
         return set(windows) <= {"full_attention", "sliding_attention"}
     return layout == "separate" or set(windows) == {"full_attention"}
-
-
-def _slack(network: Network) -> float:
-    return 1.0 if network.model.dtype == torch.float32 else 50.0
