@@ -11,9 +11,28 @@ from dataclasses import dataclass
 
 from ..records import StopReason, StopRule
 
-# A full stop ends a sentence unless it follows an initial ("U.S.", "J. Smith") or a common abbreviation.
-_ABBREVIATIONS = "St|Mr|Mrs|Ms|Dr|Prof|Mt|Ft|Jr|Sr|vs|etc|No|Vol|approx|ca|e\\.g|i\\.e|[A-Za-z]"
-_ABBREVIATED = re.compile(rf"(?:^|[\s(.])(?:{_ABBREVIATIONS})$")
+# A full stop after one of these never ends a sentence: something always follows, or an answer that is a little too
+# long is better than one that is cut ("Apple Inc. CEO …"); a line's end still ends it. Titles, ranks and companies
+# have a capital: "one more rep." ends a sentence.
+_TITLES = "Mr|Mrs|Ms|Mx|Messrs|Mme|Mmes|Mlle|Dr|Drs|Prof|Fr|Rev|Msgr|Hon|Sen|Rep|Gov|Pres|Amb|Atty|Supt|Det|Jr|Sr|Esq"
+_RANKS = "Gen|Brig|Col|Maj|Capt|Cpt|Lt|Sgt|Cpl|Pvt|Pfc|Adm|Cmdr|Cdr|Comdr"
+_COMPANIES = "Inc|Corp|Ltd|Co|Cos|Bros|Pty|Dept|Univ|Assn"
+_PLACES = "St|Ste|Mt|Ft|Ave|Blvd"
+_SMALL_WORDS = "[Vv]s|[Cc]f|[Vv]iz|[Aa]pprox|[Cc]a|et al|e\\.g|i\\.e|pp|[Vv]ols?|Ch|Op"
+_INITIAL = "[A-Za-z]"  # "U.S.", "J. Smith", "5 p.m.", "Ph.D.", "c. 1850"
+_NEVER_ENDS = re.compile(
+    rf"(?:^|[\s(.])(?:{'|'.join((_TITLES, _RANKS, _COMPANIES, _PLACES, _SMALL_WORDS, _INITIAL))})$"
+)
+# After one of these the next word decides: a capital begins a sentence ("No. It is Paris."), anything else goes on
+# ("No. 5"). Not "no", which ends sentences far more often than it stands for a number. Units only count after a number:
+# "6 in. long", but "the year he was born in." ends.
+_MONTHS = "Jan|Feb|Mar|Apr|Jun|Jul|Aug|Sept?|Oct|Nov|Dec"
+_UNITS = "ft|in|yd|mi|lbs?|oz|sq|cu|min|sec|hrs?|gal|pt|qt|tbsp|tsp"
+_MAY_END = re.compile(
+    rf"(?:^|[\s(])(?:Nos?|{_MONTHS}|[Ff]ig|Figs|[Ee]st|etc)$|\d[\s-]?(?:{_UNITS})$|\d (?:sq|cu)\. (?:{_UNITS})$"
+)
+
+_INSIDE = ",;:)#-–—&/"  # what stands between the words of one sentence
 
 TextOf = Callable[[Sequence[int]], str]
 
@@ -52,7 +71,7 @@ def _at_end_token(rule: StopRule, ids: Sequence[int], text_of: TextOf) -> Stop:
     """Where sentences end answers, a full stop before the end token belongs to the ending."""
     kept = len(ids) - 1
     text = text_of(ids[:kept]).rstrip() if rule.sentence_end else ""
-    if text.endswith(".") and sentence_end(text + " ") == len(text) - 1:
+    if text.endswith(".") and sentence_end(text + "\n") == len(text) - 1:  # as the line's end: nothing follows
         kept = _tokens_within(ids[:kept], len(text) - 1, text_of)
     return Stop("eos", kept, len(ids))
 
@@ -82,8 +101,17 @@ def _first_ending(rule: StopRule, text: str) -> tuple[int, int] | None:
 def sentence_end(text: str) -> int | None:
     """Offset of the first full stop that ends a sentence: not "St.", "U.S.", "3.5" or the "1." of a list."""
     for match in re.finditer(r"\.(?=\s|$)", text):
-        before = text[: match.start()]
-        may_go_on = before[-1:].isdigit() and match.end() == len(text)  # "3." may become "3.5"
-        if before.strip() and not may_go_on and not _ABBREVIATED.search(before) and not before.strip().isdigit():
+        before, after = text[: match.start()], text[match.end() :]
+        if before.strip() and not before.strip().isdigit() and not _goes_on(before, after):
             return match.start()
     return None
+
+
+def _goes_on(before: str, after: str) -> bool:
+    """Whether the sentence goes on after a full stop between these, or may do so."""
+    if before[-1].isdigit():
+        return not after  # "3." may become "3.5"
+    if _MAY_END.search(before):
+        following = after.lstrip(" \t\u00a0")[:1]
+        return not following or following.islower() or following.isdigit() or following in _INSIDE
+    return _NEVER_ENDS.search(before) is not None
