@@ -46,9 +46,73 @@ def test_abbreviations_and_numbers_do_not_end_sentences(text):
     assert sentence_end(text) is None
 
 
-@pytest.mark.parametrize(("text", "at"), [("It is Paris.", 11), ("In 1776. Then", 7), ("U.S. law. More", 8)])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Gen. Patton", "Lt. Gen. Smith", "Sgt. Pepper", "Capt. Cook", "Col. Sanders", "Maj. Tom", "Adm. Nelson",
+        "Cmdr. Bond", "Pvt. Ryan", "Cpl. Klinger", "Rev. King", "Hon. Lee", "Sen. Obama", "Rep. Lewis", "Gov. Brown",
+        "Pres. Lincoln", "Messrs. Holmes", "Fr. Brown", "Msgr. Ryan", "Supt. Lee", "the Sgt. and the Gen. of it",
+        "Apple Inc.", "Apple Inc. CEO Tim Cook", "Acme Corp. of Ohio", "Tata Ltd.", "Ford Motor Co. of Dearborn",
+        "Warner Bros. Pictures", "King Jr. High", "5th Ave. in New York", "Mt. Everest", "Ft. Knox", "Ste. Anne",
+        "Smith vs. Jones", "Smith et al. Nature", "cf. Plato", "viz. Rome", "i.e. Rome", "pp. 3", "Vol. II", "Ch. IV",
+        "(c. 1850)", "b. 1950", "d. 1960", "5 p.m. on Monday", "a Ph.D. in law", "D.C. law", "Dept. of State",
+        "on Jan. 5", "on Feb. 29", "in Sept. of 1990", "Dec. 25, 1642", "No. 5", "Nos. 5 and 6", "est. 1900",
+        "see fig. 2", "Figs. 2 and 3", "apples, etc. and pears",
+        "6 ft. tall", "6 ft. 2 in. tall", "a 10-in. pipe", "180 lb. in all", "200 lbs. of it", "8 oz. of tea",
+    ],
+)  # fmt: skip
+def test_an_abbreviation_with_what_follows_it_does_not_end_a_sentence(text):
+    assert sentence_end(text) is None
+
+
+@pytest.mark.parametrize("text", ["No.", "In Jan.", "In Jan. ", "It is 6 ft.", "It is 6 ft. ", "apples, etc."])
+def test_what_may_be_either_waits_for_the_next_word(text):
+    assert sentence_end(text) is None
+    assert sentence_end(f"{text.rstrip()} The rest") == text.index(".")
+    assert sentence_end(f"{text.rstrip()}\n") == text.index(".")
+
+
+@pytest.mark.parametrize(
+    ("text", "at"),
+    [
+        ("It is Paris.", 11),
+        ("In 1776. Then", 7),
+        ("U.S. law. More", 8),
+        ("No. It is Paris.", 2),  # an answer, not a number
+        ("the year he was born in.", 23),  # inches only come after a number
+        ("He paid for it in. full", 17),
+        ("They got in. 5 others", 11),
+        ("He ate a lot of figs.", 20),  # a fruit of many: only "fig." and "Figs." are figures
+        ("He came in March.", 16),
+        ("She lifts one more rep.", 22),  # titles begin with a capital
+        ("He asked the sen.", 16),
+        ("It was the general.", 18),
+        ("She was called Marco.", 20),  # no "Co." inside a word
+        ("He drank zinc.", 13),
+        ("It is in the Sept. 5", None),
+        ("Her sister is called Jan. She", 24),
+        ("It lasted 5 min. He left", 15),
+        ("It lasted a min. of time", 15),  # no number, no unit
+        ("Sgt. Pepper sang. Then", 16),
+    ],
+)
 def test_sentences_end_at_their_full_stop(text, at):
     assert sentence_end(text) == at
+
+
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [("In Jan.", "In Jan"), ("No.", "No"), ("Apple Inc.", "Apple Inc."), ("Paris.", "Paris"), ("the U.S.", "the U.S.")],
+)
+def test_at_the_end_token_only_a_sentences_full_stop_belongs_to_the_ending(text, kept):
+    characters = ["<end>", *text]
+
+    def spelled(ids):
+        return "".join(characters[i] for i in ids if i)
+
+    ids = [*range(1, len(characters)), 0]
+    stop = find_stop(StopRule(frozenset({0}), sentence_end=True), ids, spelled)
+    assert (stop.reason, spelled(ids[: stop.kept])) == ("eos", kept)
 
 
 def test_a_stop_string_that_begins_in_the_prefix_takes_its_tokens_back():
@@ -80,7 +144,47 @@ def test_users_stops_add_to_the_models_own():
     assert (cut.text, cut.stop_reason) == ("Paris is", "eos")
 
 
-@pytest.mark.parametrize("wrong", [{"stop_strings": ("",)}, {"stop_strings": (3,)}, {"stop_ids": ("x",)}])
+def test_a_text_where_several_belong_is_one_of_them():
+    import sdlg
+    from fakes import fake_pipeline
+    from sdlg.options import Options
+
+    assert Decoding(stop_strings="END", stop_ids=7) == Decoding(stop_strings=("END",), stop_ids=(7,))
+    assert Decoding(stop_strings=["a", "b"], stop_ids=[]).stop_strings == ("a", "b")
+    assert Options().updated(stop_strings="END").decoding.stop_rule.strings == ("END",)
+    script = {"": {"Ev": 1.0}, "Ev": {" END": 1.0}}
+    pipeline = fake_pipeline(script, {}, stop_strings="END")
+    assert pipeline.ask("q?").answer.text == "Ev"
+    assert fake_pipeline(script, {}).changed(stop_strings="END").options == pipeline.options
+    asked = sdlg.ask("q?", model=pipeline.model, nli=pipeline.nli, stop_strings="END", measures="MSP")
+    assert asked.answer.text == "Ev"
+    assert "MSP" in asked.estimates
+
+
+def test_a_servers_client_may_send_one_stop_as_a_text():
+    from fakes import fake_pipeline
+    from sdlg.serving.engine import Engine
+    from sdlg.serving.settings import Settings
+
+    engine = Engine(fake_pipeline({"": {"Ev": 1.0}, "Ev": {" END": 1.0}}, {}), Settings())
+    assert engine.ask(Question("q?"), options={"stop_strings": "END"}).pipeline.options.decoding.stop_strings == (
+        "END",
+    )
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"stop_strings": ("",)},
+        {"stop_strings": ""},
+        {"stop_strings": (3,)},
+        {"stop_strings": None},
+        {"stop_strings": b"END"},
+        {"stop_ids": ("x",)},
+        {"stop_ids": "12"},
+        {"stop_ids": (True,)},
+    ],
+)
 def test_stops_that_are_none_are_refused(wrong):
     from sdlg.errors import BadOption
 

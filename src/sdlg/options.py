@@ -6,7 +6,7 @@ is what we recommend. docs/results/presets.md lists every difference and its bas
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, TypeVar
 
@@ -29,6 +29,11 @@ def _one_of(default: str, *others: str, help: str) -> str:
 
 def _number(default: Any, low: float, high: float, help: str) -> Any:
     return field(default=default, metadata={"help": help, "low": low, "high": high})
+
+
+def several(value: object) -> tuple[Any, ...]:
+    """Where several are meant, one on its own is that one: a text is not its letters."""
+    return tuple(value) if isinstance(value, Iterable) and not isinstance(value, str | bytes | Mapping) else (value,)
 
 
 class _Checked:
@@ -74,9 +79,11 @@ class Decoding(_Checked):
 
     def __post_init__(self) -> None:
         _Checked.__post_init__(self)
+        for name in ("stop_strings", "stop_ids"):
+            object.__setattr__(self, name, several(getattr(self, name)))  # the way to complete a frozen record
         if not all(isinstance(text, str) and text for text in self.stop_strings):
             raise BadOption(f"stop_strings must be texts that are not empty, not {self.stop_strings!r}")
-        if not all(isinstance(number, int) for number in self.stop_ids):
+        if not all(isinstance(number, int) and not isinstance(number, bool) for number in self.stop_ids):
             raise BadOption(f"stop_ids must be token ids, not {self.stop_ids!r}")
 
     @property

@@ -37,7 +37,7 @@ from .measures.measuring import (
 from .measures.semantic import coverage
 from .models import LanguageModel, checked_name, load_model
 from .nli import NliModel, load_nli
-from .options import Estimation, options_from, pick
+from .options import Estimation, options_from, pick, several
 from .records import Cluster, Cost, Generation, Question, Sampled, Setup, Substitution, is_unicode
 from .risk import Risk
 from .sampling import SAMPLERS, SamplingRequest
@@ -101,7 +101,7 @@ class Pipeline:
             "dtype": dtype,
             "tokenizer": tokenizer,
             "similarity_model": _name_of(similarity_model),
-            "other_models": [_name_of(other) or "" for other in other_models],
+            "other_models": [_name_of(other) or "" for other in several(other_models)],
         }
         watch(Progress("load", f"language model {checked_name(model) if isinstance(model, str) else ''}"))
         self.model = load_model(model, device=device, dtype=dtype, tokenizer=tokenizer, retry_seconds=retry_seconds)
@@ -112,7 +112,7 @@ class Pipeline:
             self.model,
             self.nli,
             self._similarity_for(self.measures),
-            tuple(load_model(other, device=device, dtype=dtype) for other in other_models),
+            tuple(load_model(other, device=device, dtype=dtype) for other in several(other_models)),
             self.options.prompt,
             self.options.clustering,
         )

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from ..options import several
 from ..records import Cost, Estimate, Question
 from .base import Measure, MeasureInputs
 from .inputs import InputModels, compute_inputs
@@ -38,12 +39,12 @@ class Measured:
 
 def chosen_measures(names: Sequence[str]) -> Mapping[str, Measure]:
     """By the names or aliases that were asked for; none named means all."""
-    return {name: find_measure(name) for name in names} if names else all_measures()
+    return {name: find_measure(name) for name in several(names)} if names else all_measures()
 
 
 def asked_measures(names: Sequence[str], calibrated: str | None) -> Mapping[str, Measure]:
     """The measures of results: those that were named, and the one that a calibration reads; else none."""
-    wanted = [*names, *([calibrated] if calibrated else [])]
+    wanted = [*several(names), *([calibrated] if calibrated else [])]
     return chosen_measures(wanted) if wanted else {}
 
 
