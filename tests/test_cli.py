@@ -377,7 +377,7 @@ def test_a_finished_run_is_not_run_again(run, questions, finished, monkeypatch):
         (["--seed", "3"], "--seed 0, not 3"),
         (["--model", "other"], "--model smollm2, not other"),
         (["--nli", "other"], "--nli nli-minilm, not other"),
-        (["--preset", "paper"], "--strategy greedy, not beam"),
+        (["--preset", "paper"], "--prompt auto, not plain"),
         (["--context", "A story."], "another context"),
     ],
 )

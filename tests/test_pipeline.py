@@ -70,10 +70,14 @@ def test_likelihoods_are_those_of_a_second_forward_pass(result, smollm2):
 
 
 def test_the_paper_preset_runs_for_real():
-    result = asked("What is the capital of France?", preset="paper", samples=4, max_tokens=12)
+    shots = (("What is the capital of Italy?", "Rome."), ("What is the capital of Spain?", "Madrid."))
+    result = asked(
+        sdlg.Question("What is the capital of France?", shots=shots), preset="paper", samples=4, max_tokens=12
+    )
     assert "Paris" in result.answer.text
-    assert len(result.samples) == 4
+    assert len(result.samples) == 3  # the answer and the two other words likelier than 0.001
     assert result.options.decoding.strategy == "beam"
+    assert not [s.substitution for s in result.samples[1:] if s.substitution.replacement == "Q"]
     assert result.estimates["semantic_entropy"].options["logarithm"] == "unnormalised"
 
 

@@ -13,7 +13,7 @@ from conftest import tiny_nli, vectors
 from fakes import FakeNli
 from sdlg import ScriptedModel
 from sdlg.options import Scoring
-from sdlg.records import Alternative, Generation, Question
+from sdlg.records import Alternative, Generation, Question, StopRule
 from sdlg.scoring import score_answer
 from sdlg.scoring.candidates import find_candidates, find_places, normalised
 from sdlg.scoring.scores import (
@@ -122,6 +122,44 @@ def test_candidates_are_distinct_likely_words():
 def test_without_merging_every_token_stands_for_itself():
     _, _, found = scripted(merging="none")
     assert [(c.surface, round(c.mass, 4)) for c in found if c.position == 0] == [("Lyon", 0.2), (" lyon", 0.1)]
+
+
+FORMAT = {
+    "": {"Paris": 0.4, " Q": 0.2, "Q": 0.1, "Queen": 0.1, "\n": 0.1, "<end>": 0.1},
+    "Paris": {" is": 0.4, " Q": 0.2, ".": 0.1, "<end>": 0.1, "\n": 0.1, ".\n": 0.1},
+}
+
+
+def test_the_prompts_format_is_no_candidate_where_it_is_banned():
+    """The authors' code bans the end of text, a new line, "Q" and " Q"; the full stop that ends an answer may come."""
+    model = ScriptedModel(FORMAT, stops=("\n", " Q:"))
+    stop = model.prompt(Question("?"), "auto").stop | StopRule(sentence_end=True)
+    texts = ["", "Paris"]
+    answer = Generation(
+        "Paris is", tuple(map(model.token_id, ("Paris", " is"))), (-1.0, -1.0), "eos", -1.0,
+        tuple(tuple(model.next_tokens(text)) for text in texts),
+    )  # fmt: skip
+
+    def surfaces(banned):
+        options = Scoring(merging="none", banned=banned)
+        candidates = find_candidates(model, answer, find_places(model, answer, options), stop, options)
+        return [(c.position, c.surface, c.ends_answer, round(c.mass, 4)) for c in candidates]
+
+    assert surfaces("format") == [(0, "Queen", False, 0.1), (1, "", True, 0.1)]
+    assert surfaces("none") == [
+        (0, " Q", False, 0.2),
+        (0, "Q", False, 0.1),
+        (0, "Queen", False, 0.1),
+        (1, " Q", False, 0.2),
+        (1, "", True, 0.4),
+    ]
+
+
+def test_the_papers_preset_bans_the_format_and_asks_without_a_template():
+    from sdlg.options import PRESETS
+
+    assert (PRESETS["paper"].scoring.banned, PRESETS["paper"].prompt) == ("format", "plain")
+    assert (PRESETS["default"].scoring.banned, PRESETS["default"].prompt) == ("none", "auto")
 
 
 def test_candidates_are_above_the_threshold():

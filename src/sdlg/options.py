@@ -103,6 +103,9 @@ class Scoring(_Checked):
     min_probability: float = _number(0.001, 0.0, 1.0, "candidates are tokens likelier than this")
     positions: str = _one_of("word_starts", "all", help="which tokens may be replaced")
     merging: str = _one_of("same_word", "none", help="whether candidates that spell the same word count as one")
+    banned: str = _one_of(
+        "none", "format", help="what may be no candidate: nothing more, or the prompt's format: end of text, newline, Q"
+    )
     gradient_side: str = _one_of("both", "premise", "hypothesis", help="whose NLI gradients count")
     attribution_unit: str = _one_of("token", "word", help="what an attribution score belongs to")
     similarity: str = _one_of("cosine", "dot", help="of the embedding change and the gradient")
@@ -193,8 +196,11 @@ def option_groups() -> dict[str, str]:
 PRESETS: Mapping[str, Options] = {
     "default": Options(),
     "paper": Options(
+        prompt="plain",
         decoding=Decoding(strategy="beam", branch_strategy="beam", stop_at="sentence"),
-        scoring=Scoring(merging="none", gradient_side="premise", attribution_unit="word", one_word="importance"),
+        scoring=Scoring(
+            merging="none", banned="format", gradient_side="premise", attribution_unit="word", one_word="importance"
+        ),
         clustering=Clustering(equivalence="not_contradiction", linkage="last_match"),
     ),
 }

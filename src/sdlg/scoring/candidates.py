@@ -82,7 +82,7 @@ def find_candidates(
 def _at(model: LanguageModel, answer: Generation, place: Place, stop: StopRule, options: Scoring) -> list[Candidate]:
     taken = {normalised(answer.text[slice(*span)]) for span in (place.span, place.word)} if answer.text else set()
     merged: dict[object, Candidate] = {}
-    for candidate in _unmerged(model, answer, place.position, stop, options.min_probability):
+    for candidate in _unmerged(model, answer, place.position, stop, options):
         word = _END if candidate.ends_answer else normalised(candidate.surface)
         if word in taken or (not word and is_complete(candidate.surface)):
             continue
@@ -95,13 +95,15 @@ def _at(model: LanguageModel, answer: Generation, place: Place, stop: StopRule, 
 
 
 def _unmerged(
-    model: LanguageModel, answer: Generation, position: int, stop: StopRule, min_probability: float
+    model: LanguageModel, answer: Generation, position: int, stop: StopRule, options: Scoring
 ) -> Iterator[Candidate]:
     before = answer.token_ids[:position]
     original = answer.token_ids[position] if position < len(answer.token_ids) else None
     for alternative in _alternatives(answer, position):
         token, probability = alternative.token_id, math.exp(alternative.logprob)
-        if token == original or probability <= min_probability:
+        if token == original or probability <= options.min_probability:
+            continue
+        if options.banned == "format" and _is_format(model, before, token, stop):
             continue
         if find_stop(stop, (*before, token), model.text):
             if position > 0:
@@ -109,6 +111,15 @@ def _unmerged(
         elif not model.is_special(token):
             surface = surface_in_context(before, token, model.text)
             yield Candidate(position, token, surface, alternative.logprob, probability)
+
+
+def _is_format(model: LanguageModel, before: tuple[int, ...], token: int, stop: StopRule) -> bool:
+    """What the authors' code bans: the end of the text, a new line, and the Q of the next question. The full stop that
+    ends an answer stays a candidate."""
+    if token in stop.token_ids or model.is_special(token):
+        return True
+    surface = surface_in_context(before, token, model.text)
+    return "\n" in surface or surface.strip() == "Q"
 
 
 def _alternatives(answer: Generation, position: int) -> tuple[Alternative, ...]:
