@@ -69,6 +69,40 @@ def test_truthfulqa_shots_are_never_evaluated_and_one_is_the_stock_reply():
     assert items[0].false_references == ("B5",)
 
 
+def test_the_papers_truthfulqa_shots_are_the_authors_in_their_order():
+    rows = [dict(row) for row in TRUTH]
+    rows[6] = {**rows[6], "best_answer": "I have no comment"}  # row 2 only allows the reply; here it is the best answer
+    items = list(TRUTHFULQA.read(rows, "paper"))
+    assert items[0].question.shots == (
+        ("Q6?", STOCK), ("Q0?", "A0."), ("Q1?", "A1."), ("Q2?", "A2."), ("Q3?", "A3."),
+    )  # fmt: skip
+    assert [item.question.text for item in items] == ["Q4?", "Q5?", "Q7?"]
+    assert list(TRUTHFULQA.read(rows, "default")) == list(TRUTHFULQA.items(rows))
+
+
+@pytest.mark.skipif(not (SHARED / "data").exists(), reason="needs the shared data")
+def test_the_papers_shots_begin_with_the_detectives_of_baker_street():
+    (shots,) = {item.question.shots for item in load_data("truthfulqa", SHARED / "data", "paper").items}
+    assert [question.split()[1] for question, _ in shots] == ["detectives", "happens", "did", "do", "is"]
+    assert [answer[-1] for _, answer in shots] == ["."] * 5
+    assert shots[0][1] == STOCK
+
+
+@pytest.mark.skipif(not (SHARED / "data").exists(), reason="needs the shared data")
+def test_coqas_test_split_has_four_references():
+    items = load_data("coqa_test", SHARED / "data").items
+    assert len(items) == 10_930
+    assert not [item.fault for item in items if item.fault]
+    assert max(len(item.references) for item in items) == 4
+    assert not any("canary" in item.question.text for item in items)
+
+
+def test_what_is_not_on_the_hub_is_told_with_the_way_out(monkeypatch):
+    monkeypatch.delenv("SDLG_DATA", raising=False)
+    with pytest.raises(RunError, match=r"coqa_test is not on the hub; name a folder that holds coqa_test.jsonl"):
+        load_data("coqa_test")
+
+
 def test_triviaqa_evaluates_the_train_split_with_official_shots():
     items = list(TRIVIAQA.items(TRIVIA))
     assert [item.id for item in items] == ["triviaqa-t12", "triviaqa-t13", "triviaqa-t14"]
@@ -173,7 +207,7 @@ def test_a_bad_line_is_an_item_with_its_fault(tmp_path, line, fault):
 
 
 def test_what_cannot_be_read_is_told(tmp_path):
-    with pytest.raises(UnknownName, match="choose from: coqa, triviaqa, truthfulqa, or name a JSONL file"):
+    with pytest.raises(UnknownName, match="choose from: coqa, coqa_test, triviaqa, truthfulqa, or name a JSONL file"):
         load_data("squad")
     with pytest.raises(BadOption, match="cannot read the data"):
         load_data(str(tmp_path / "gone.jsonl"))
@@ -215,4 +249,4 @@ def test_the_hash_is_of_what_is_asked(tmp_path):
 def test_every_source_names_its_file_and_its_hub():
     for source in SOURCES.values():
         assert source.file.endswith(".jsonl")
-        assert source.hub[0].count("/") == 1
+        assert source.hub is None or source.hub[0].count("/") == 1

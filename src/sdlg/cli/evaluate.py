@@ -28,8 +28,8 @@ _EXAMPLES = """examples:
   sdlg eval --data triviaqa --out runs/served --model http://127.0.0.1:8000/v1#my-model --in-flight 32
   sdlg report runs/trivia -o report.html
 
-data sets: truthfulqa, coqa, triviaqa (from the hub, or from --data-dir), or any JSONL file with question, references,
-optionally false_references, context, id.
+data sets: truthfulqa, coqa, triviaqa (from the hub, or from --data-dir), coqa_test (from --data-dir), or any JSONL file
+with question, references, optionally false_references, context, id.
 stages: generate → cluster → measure → judge; none named: all of them.
 """
 _DEFAULTS = {"model": "smollm2", "nli": "nli-minilm", "preset": "default", "similarity_model": "minilm"}
@@ -46,7 +46,7 @@ def add_eval(commands: Any) -> None:
     command.set_defaults(run=_eval)
     command.add_argument("stage", nargs="?", choices=_STAGES, metavar="STAGE", help=", ".join(_STAGES))
     command.add_argument("--out", required=True, metavar="DIR", help="the run's folder; one that exists is resumed")
-    command.add_argument("--data", metavar="NAME|FILE", help="truthfulqa, coqa, triviaqa or a JSONL file")
+    command.add_argument("--data", metavar="NAME|FILE", help="truthfulqa, coqa, coqa_test, triviaqa or a JSONL file")
     command.add_argument(
         "--data-dir", metavar="DIR", help="where the named data sets are (default: SDLG_DATA, the hub)"
     )

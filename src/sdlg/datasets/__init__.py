@@ -14,24 +14,25 @@ from typing import Any
 
 from ..errors import BadOption, RunError, UnknownName, first_line
 from .base import DataRow, DataSet, DataSource, Item, json_rows
-from .coqa import COQA
+from .coqa import COQA, COQA_TEST
 from .jsonl import read_items
 from .triviaqa import TRIVIAQA
 from .truthfulqa import TRUTHFULQA
 
 __all__ = ["SOURCES", "DataSet", "DataSource", "Item", "choose_items", "load_data"]
 
-SOURCES = {source.name: source for source in (TRUTHFULQA, COQA, TRIVIAQA)}
+SOURCES = {source.name: source for source in (TRUTHFULQA, COQA, COQA_TEST, TRIVIAQA)}
 _FILE_ENDINGS = (".jsonl", ".json", ".ndjson")
 
 
-def load_data(name: str, folder: Path | None = None) -> DataSet:
-    """A data set by name, or a JSONL file. Named ones come from the folder (or SDLG_DATA) if given, else the hub."""
+def load_data(name: str, folder: Path | None = None, preset: str = "default") -> DataSet:
+    """A data set by name, or a JSONL file. Named ones come from the folder (or SDLG_DATA) if given, else the hub; the
+    preset may say which shots are shown."""
     if name in SOURCES:
         source = SOURCES[name]
         rows = _rows(source, folder)
         try:
-            return _checked(DataSet(name, tuple(source.items(rows))))
+            return _checked(DataSet(name, tuple(source.read(rows, preset))))
         except (KeyError, TypeError, AttributeError) as error:
             raise RunError(f"the rows of {name} are not as expected: {type(error).__name__} {error}") from error
     if not name.endswith(_FILE_ENDINGS) and not Path(name).is_file():
@@ -70,6 +71,8 @@ def _lines(path: Path) -> Iterator[str]:
 
 
 def _hub_rows(source: DataSource) -> Sequence[DataRow]:
+    if source.hub is None:
+        raise RunError(f"{source.name} is not on the hub; name a folder that holds {source.file} with --data-dir")
     try:
         import datasets
     except ImportError as error:

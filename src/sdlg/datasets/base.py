@@ -36,8 +36,13 @@ class DataSource:
 
     name: str
     file: str  # its local name
-    hub: tuple[str, str | None, str]  # repository, configuration, split
+    hub: tuple[str, str | None, str] | None  # repository, configuration, split; None: it is not there
     items: Callable[[Sequence[DataRow]], Iterator[Item]]
+    paper_items: Callable[[Sequence[DataRow]], Iterator[Item]] | None = None  # where the paper's preset shows others
+
+    def read(self, rows: Sequence[DataRow], preset: str) -> Iterator[Item]:
+        """The items as the preset asks them."""
+        return (self.paper_items if preset == "paper" and self.paper_items else self.items)(rows)
 
 
 @dataclass(frozen=True, slots=True)

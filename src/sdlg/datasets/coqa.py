@@ -1,6 +1,7 @@
 """CoQA: questions in conversation about a story, zero-shot with the story and the earlier turns; short answers.
 
-Rows are stories. The development split, as in the paper; the file has one reference per question, the hub's as well.
+Rows are stories. `coqa` is the development split, as in the paper; the file has one reference per question, the hub's
+as well. `coqa_test` has the four that the paper's scores are the best of; its first line is a canary and no story.
 """
 
 from __future__ import annotations
@@ -30,4 +31,5 @@ def _items(rows: Sequence[DataRow]) -> Iterator[Item]:
             earlier = (*earlier, (question.strip(), answers[0].strip() if answers else "unknown"))
 
 
+COQA_TEST = DataSource("coqa_test", "coqa_test.jsonl", None, _items)
 COQA = DataSource("coqa", "coqa_dev.jsonl", ("stanfordnlp/coqa", None, "validation"), _items)

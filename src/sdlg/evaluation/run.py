@@ -84,7 +84,7 @@ def run_evaluation(
     _check_limit(plan)
     checked_name(plan.model)
     store = Store(folder)
-    data = load_data(plan.data, data_dir or _remembered_folder(store))
+    data = load_data(plan.data, data_dir or _remembered_folder(store), plan.preset)
     items = choose_items(data, plan.limit, plan.options.seed)
     store.make_folder()
     with store.writing():
