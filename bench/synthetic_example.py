@@ -3,9 +3,9 @@
 p(y) = (.15, .1, .3, .45) with clusters {0, 1}, {2, 3}; a second distribution shows what the first one hides. Samples
 are independent draws from p. Four estimators of p(c), all functions of how often each output was drawn, n_y:
 
-    Monte Carlo shares       Σ_{y∈c} n_y / N                                          (Eq. 5)
-    sum, duplicates counted  m_c = Σ_{y∈c} n_y p(y), m/Σm                             (Eq. 21, every draw counts)
-    sum, unique              m_c = Σ_{y∈c} [n_y > 0] p(y), m/Σm                       (the same over distinct outputs)
+    Monte Carlo shares       Σ_{y∈c} n_y / N                                          (Eq. 6)
+    sum, duplicates counted  m_c = Σ_{y∈c} n_y p(y), m/Σm                             (Eq. 19, normalised)
+    sum, unique              m_c = Σ_{y∈c} [n_y > 0] p(y), m/Σm                       (Eq. 21, normalised)
     mean within cluster      m_c = Σ_{y∈c} n_y p(y) / Σ_{y∈c} n_y, m/Σm               (the authors' notebook)
 
     python bench/synthetic_example.py [--out docs/results]        # synthetic_example.csv and .svg

@@ -2,7 +2,7 @@
 
 A name says how the cluster masses m_c are made, then the logarithm:
 
-proper_{counted,unique}_{total,length_normalised}   m_c = Σ p(y), duplicates counted or once (Eq. 21)
+proper_{counted,unique}_{total,length_normalised}   m_c = Σ p(y), duplicates counted (Eq. 19) or once (Eq. 21)
 importance_{total,length_normalised}                m_c = Σ w p(y), w = p(y_t) of the branch (Eq. 8, 13)
 merged_importance_…                                 the same, w with the mass of the candidates merged into it (ours)
 importance_only                                     m_c = (1/N) Σ w: Eq. 8 to the letter
@@ -176,9 +176,11 @@ def _improper() -> list[Measure]:
 def _proper() -> list[Measure]:
     found = []
     for duplicates, which in _DUPLICATES.items():
+        # Eq. 21 divides by the draws' own shares, which leaves each answer once; Eq. 19 sums over all draws.
+        equation = "Eq. 21" if duplicates == "unique" else "Eq. 19"
         needs = frozenset({"logprobs", "clusters"} | ({"identities"} if duplicates == "unique" else set()))
         for likelihood, chance in _LIKELIHOODS.items():
-            name, mass = f"proper_{duplicates}_{likelihood}", f"Σ {chance} {which} (Eq. 21 in Eq. 7)"
+            name, mass = f"proper_{duplicates}_{likelihood}", f"Σ {chance} {which} ({equation} in Eq. 7)"
             masses = partial(plain_masses, likelihood=likelihood, duplicates=duplicates)
             published = (duplicates, likelihood) == ("counted", "length_normalised")
             found += [

@@ -18,9 +18,10 @@ with respect to the inputs. Every text that the NLI or the similarity model read
                  SAR: Σ_{distinct i} 2Q T_i (2(q + T_i) − 1) + Σ_{distinct i<j} 2Q (2q + T_i + T_j)
     clusters     SDLG and multinomial: Σ_{distinct i≠j} 2Q (2q + T_i + T_j); SAR: nothing
 
-Attention over earlier positions is left out: at these lengths it is small beside 2P. An ending of several tokens
-counts as one. The NLI model's tokens are counted as the language model's; q is the question's characters times the
-run's tokens per character of an answer.
+Attention over earlier positions is left out: at these lengths it is small beside 2P. Beams are left out as well: a
+sequence counts once, however many were followed to find it (`measured_forward_tokens` has them all). An
+ending of several tokens counts as one. The NLI model's tokens are counted as the language model's; q is the question's
+characters times the run's tokens per character of an answer.
 """
 
 from __future__ import annotations

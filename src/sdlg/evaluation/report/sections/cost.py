@@ -30,10 +30,11 @@ from ..wording import percent
 
 _INTRO = (
     "FLOPs are 2 · parameters · tokens for the language model, plus the NLI model's gradient and clusters, or SAR's "
-    "similarities, counted from the recorded sequences (attention over earlier positions is left out). From scratch: "
-    "every sequence reads the prompt again. Shared prefixes: the prompt is read once and a branch begins after the "
-    "word it changes. The smaller the language model, the more the NLI model's part weighs; with OPT of 2.7 to 30 "
-    "billion parameters the paper has 15 % (TruthfulQA), 33 % (CoQA) and 21 % (TriviaQA) fewer FLOPs than multinomial."
+    "similarities, counted from the recorded sequences (attention over earlier positions is left out, and so are beams "
+    "other than the best). From scratch: every sequence reads the prompt again. Shared prefixes: the prompt is read "
+    "once and a branch begins after the word it changes. The smaller the language model, the more the NLI model's part "
+    "weighs; with OPT of 2.7 to 30 billion parameters the paper has 15 % (TruthfulQA), 33 % (CoQA) and 21 % (TriviaQA) "
+    "fewer FLOPs than multinomial."
 )
 _NO_SIZES = "the run does not say how many parameters its models have"
 _SHARINGS: tuple[tuple[str, str, Tokens], ...] = (
