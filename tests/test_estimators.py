@@ -88,7 +88,7 @@ def test_sdlg_weight_vectors():
 @pytest.mark.parametrize(("short", "likelihood"), [("ln", "length_normalised"), ("tot", "total")])
 def test_sdlg_entropy_vectors(short, likelihood):
     draws, out = samples_of("sdlg"), V["sdlg"]["output"]["sdlg"][short]
-    masses = s.cluster_log_masses(draws, s.log_terms(draws, "importance", likelihood))
+    masses = s.cluster_log_masses(draws, log_terms(draws, "importance", likelihood))
     assert np.exp(masses).tolist() == close(out["mass"])
     assert s.shares(masses).tolist() == close(out["p_c"])
     assert (s.proper_entropy(masses), s.unnormalised_entropy(masses)) == close(

@@ -147,8 +147,8 @@ def test_a_run_goes_through_all_stages(tmp_path, scripted):
     assert [(p.finished, p.total) for p in seen] == [(1, 3), (2, 3), (3, 3)]
     assert run.correctness("rouge_l").tolist() == [1.0, 0.0]
     assert run.wrong("rouge_l", 0.5).tolist() == [False, True]
-    assert run.generated["paris"]["answer"]["text"] == "It is Paris"
-    assert run.generated["paris"]["methods"]["sdlg"]["samples"][0]["text"] == "It is Paris"
+    assert run.generated["paris"].answer.text == "It is Paris"
+    assert run.generated["paris"].methods["sdlg"].texts[0] == "It is Paris"
     values = run.values("sdlg", "SE*_SDLG")
     assert np.isfinite(values).all()
     assert run.values("sdlg", "SE*_SDLG", 1)[0] != values[0]
@@ -239,7 +239,7 @@ def test_answers_that_are_empty_are_rows_like_any_other(tmp_path, monkeypatch):
     monkeypatch.setattr(run_models, "load_nli", lambda *_, **__: FakeNli())
     run_evaluation(plan_of(write(tmp_path / "q.jsonl", ROWS[:1])), tmp_path / "run")
     run = load_run(tmp_path / "run")
-    assert run.generated["paris"]["answer"]["text"] == ""
+    assert run.generated["paris"].answer.text == ""
     assert run.correctness("rouge_l").tolist() == [0.0]
 
 

@@ -101,7 +101,7 @@ def scripted(script=SCRIPT, **scoring):
     model = ScriptedModel(script)
     prompt = model.prompt(Question("Where?"), "auto")
     from sdlg.options import Options
-    from sdlg.sampling.branching import initial_answer
+    from sdlg.sampling.sdlg import initial_answer
 
     options = Options(scoring=Scoring(**scoring))
     answer = initial_answer(model, prompt, options, lambda stage, text: None).generation
@@ -230,7 +230,7 @@ def test_a_shared_vocabulary_reduces_to_the_paper():
 
 def test_real_tokenizers_that_differ_are_the_normal_case(smollm2, nli_minilm):
     from sdlg.options import Options
-    from sdlg.sampling.branching import initial_answer
+    from sdlg.sampling.sdlg import initial_answer
 
     question = "What is the capital of France?"
     prompt = smollm2.prompt(Question(question), "auto")
