@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import threading
 from dataclasses import replace
 from functools import cache, partial
+from pathlib import Path
 
 import pytest
 
@@ -21,7 +23,7 @@ from browser import (  # noqa: F401 (fixtures)
     stub,
 )
 from fakes import CAPITAL, fake_pipeline
-from sdlg.browser import static_files
+from sdlg.browser import NAMES, PAGE, VIEW, static_files, static_text, view_script
 from sdlg.formats.results import Result
 from sdlg.records import AnswerRisk, Substitution, Word
 from sdlg.views.html_file import result_page
@@ -120,8 +122,8 @@ def test_each_branch_says_what_changed_where_and_how_likely(shown):
         becomes = "(the answer ends)" if change.ends_answer else f"‘{change.replacement}’"
         wanted = [becomes, f"{change.importance:.1%}", f"meaning {chr(65 + sample.cluster)}"]
         assert any(all(part in label for part in wanted) for label in labels), wanted
-    prefix_kv = " ".join(" ".join(page.locator(".tree .trunk").all_text_contents()).split())
-    assert prefix_kv.removesuffix(" (end)") == result.answer.text
+    line = " ".join(" ".join(page.locator(".tree .stem").all_text_contents()).split())
+    assert line.removesuffix(" (end)") == result.answer.text
 
 
 def test_a_word_opens_its_candidates_by_keyboard_and_escape_closes_them(shown):
@@ -216,7 +218,7 @@ def test_five_thousand_words_stay_readable(shown):
     assert any(text.count("other") > 4990 for text in page.locator(".branch-text").all_text_contents())
 
 
-def test_samples_without_a_trunk_are_a_list(shown):
+def test_samples_that_were_drawn_are_a_list(shown):
     page = shown(multinomial())
     assert "Sampled answers" in page.inner_text("main") or "SAMPLED ANSWERS" in page.inner_text("main")
     assert page.locator(".branches.flat > li").count() == 6
@@ -257,6 +259,26 @@ def test_the_notebook_shows_the_page_in_a_frame_that_fits(open_page, tmp_path): 
     assert page.locator("iframe").get_attribute("sandbox") == "allow-scripts"
 
 
+def test_each_script_imports_only_from_those_before_it():
+    """So that the view's scripts can stand one after the other in a file of its own."""
+    before: list[str] = []
+    for name in (*VIEW, *PAGE):
+        sources = re.findall(r'\bfrom "\./(.+?)"', static_text(name))
+        assert static_text(name).count("import ") == len(sources)
+        assert set(sources) <= set(before), name
+        before.append(name)
+    folder = Path(static_files.__code__.co_filename).parent
+    assert set(NAMES) == {path.name for path in folder.iterdir() if path.suffix in (".html", ".css", ".js")}
+
+
+def test_the_views_scripts_are_one_that_imports_nothing_and_names_nothing_twice():
+    script = view_script()
+    assert "import " not in script
+    names = re.findall(r"^(?:export )?(?:async )?(?:function|const|let) (\w+)", script, re.MULTILINE)
+    assert len(names) == len(set(names)) > 40
+    assert "showResult" in names
+
+
 def test_no_file_names_a_foreign_host():
     for name, content in static_files().items():
         assert b"http://" not in content, name
@@ -282,7 +304,8 @@ def test_the_reading_is_the_same_in_both_languages(open_page, stub):  # noqa: F8
         results += [replace(base, clusters=(own, other)), replace(base, clusters=(own,))]
     page = open_page(stub.url)
     said = page.evaluate(
-        "results => import('/static/view.js').then(view => results.map(view.reading))", [as_json(r) for r in results]
+        "results => import('/static/verdict.js').then(verdict => results.map(verdict.reading))",
+        [as_json(result) for result in results],
     )
     assert said == [reading(result) for result in results]
 

@@ -12,7 +12,7 @@ from base64 import b64encode
 from hashlib import sha256
 from html import escape
 
-from ..browser import static_text
+from ..browser import static_text, view_script
 from ..formats.codec import finite
 from ..formats.results import Result
 from .reading import reading
@@ -52,7 +52,7 @@ _PAGE = """<!doctype html>
 
 def result_page(result: Result) -> str:
     """The whole file."""
-    style, script = static_text("style.css"), static_text("view.js") + _START
+    style, script = static_text("style.css"), view_script() + _START
     return _PAGE.format(
         policy=_policy(style, script), title=_text(result.question.text[:80]) + " · sdlg", style=style,
         plain=_plain(result), data=_data(result), script=script,

@@ -1,0 +1,40 @@
+// Numbers as people read them. In: numbers, and parts of a result (sdlg.result/2). Out: text, or a number.
+
+export const words = (name) => name.replaceAll("_", " ");
+const isNumber = (value) => typeof value === "number" && Number.isFinite(value);
+export const decimal = (value, digits = 2) => (isNumber(value) ? value.toFixed(digits).replace("-", "−") : "not known");
+export const grouped = (value) => value.toLocaleString("en");
+export const counted = (number, noun) => `${grouped(number)} ${noun}${number === 1 ? "" : "s"}`;
+
+/** As Python's :.0%: halves go to the even number. */
+export function wholePercent(share) {
+  const value = share * 100;
+  return `${value % 1 === 0.5 ? 2 * Math.round(value / 2) : Math.round(value)}%`;
+}
+
+export function percent(share) {
+  if (!isNumber(share)) return "not known";
+  return share >= 0.001 ? `${(share * 100).toFixed(1)}%` : share > 0 ? "<0.1%" : "0%";
+}
+
+/** A probability, also a tiny one, in words. */
+export function oneIn(probability) {
+  if (!isNumber(probability)) return "not known";
+  if (probability >= 0.01) return percent(probability);
+  if (probability < 1e-12) return "less than 1 in a trillion";
+  const format = { notation: "compact", compactDisplay: "long", maximumSignificantDigits: 2 };
+  return `1 in ${(1 / probability).toLocaleString("en", format)}`;
+}
+
+/** What is written as a whole number, as one. */
+export const wholeNumber = (text, otherwise) => (/^\d{1,15}$/.test(text ?? "") ? Number(text) : otherwise);
+
+export const entropyOf = (result) => result.estimates.semantic_entropy?.value;
+export const secondsOf = (cost) => Object.values(cost.seconds).reduce((sum, seconds) => sum + seconds, 0);
+
+export function likelihoodOf(sequence) {
+  const steps = sequence.stop_logprob === null ? sequence.logprobs : [...sequence.logprobs, sequence.stop_logprob];
+  if (!steps.length) return { probability: NaN, perplexity: NaN };
+  const sum = steps.reduce((total, step) => total + step, 0);
+  return { probability: Math.exp(sum), perplexity: Math.exp(-sum / steps.length) };
+}

@@ -1,0 +1,64 @@
+// What a result says of the model's certainty: one sentence and a few numbers.
+
+import { faint, make, visible } from "./elements.js";
+import { counted, decimal, entropyOf, grouped, likelihoodOf, oneIn, percent, secondsOf, wholePercent } from "./numbers.js";
+
+/** One sentence for people who do not think in nats: the same words as sdlg/views/reading.py. */
+export function reading(result) {
+  const count = result.clusters.length;
+  const share = result.clusters[0].probability;
+  const own = wholePercent(share);
+  if (result.options.samples === 1) return "one sequence tells nothing of other meanings; ask for more samples";
+  if (result.samples.length === 1) return "no likely alternative was found: the model sees one way to answer";
+  if (count === 1) return `all ${result.samples.length} answers mean the same`;
+  if (share < Math.max(...result.clusters.map((cluster) => cluster.probability)))
+    return `the answer's own meaning holds ${own}; another meaning is likelier`;
+  if (share >= 0.9) return `${count} meanings, but ${own} of the probability is on the answer's own`;
+  if (share >= 0.6) return `the model leans towards its answer (${own}), ${count} meanings in all`;
+  return `the model wavers between ${count} meanings; its answer's own holds ${own}`;
+}
+
+/** The numbers that two results are compared by: [name, value] pairs. */
+export function figures(result) {
+  const likelihood = likelihoodOf(result.answer);
+  const cost = result.cost;
+  return [
+    ["Semantic entropy", `${decimal(entropyOf(result))} nats`],
+    ["Meanings", `${result.clusters.length} in ${counted(result.samples.length, "answer")}`],
+    ["Different wordings", String(new Set(result.samples.map((sample) => sample.text)).size)],
+    ["Answer's perplexity", decimal(likelihood.perplexity)],
+    ["Coverage", percent(result.coverage)],
+    ["Tokens through the model", grouped(cost.forward_tokens)],
+    ["Time", `${decimal(secondsOf(cost), 1)} s`],
+  ];
+}
+
+export function verdict(result) {
+  const section = make("section", { class: "verdict" });
+  const says = make("div", { class: "says" }, make("h3", {}, "Verdict"));
+  says.append(make("p", { class: "reading" }, reading(result)));
+  if (result.risk) {
+    const sentence = make("strong", {}, visible(result.risk.sentence));
+    says.append(make("p", { class: "risk" }, sentence, `, ${visible(result.risk.basis)}`));
+  }
+  says.append(faint("This describes how the model's probability is spread, not whether the answer is true."));
+  section.append(says, numbers(result));
+  return section;
+}
+
+function numbers(result) {
+  const { probability, perplexity } = likelihoodOf(result.answer);
+  const tiles = [
+    ["Semantic entropy", decimal(entropyOf(result)), "nats; higher is less certain", "main"],
+    ["Answer's perplexity", decimal(perplexity), `this very wording: ${oneIn(probability)}`],
+    ["Coverage", percent(result.coverage), "of all probability was looked at"],
+  ];
+  const risk = result.risk?.probability;
+  if (typeof risk === "number") tiles.unshift(["Risk", percent(risk), "of such answers are wrong", "main"]);
+  const list = make("dl", { class: "numbers" });
+  for (const [name, value, unit, kind] of tiles) {
+    const values = [make("dd", { class: "value" }, value), make("dd", { class: "faint" }, unit)];
+    list.append(make("div", { class: kind }, make("dt", {}, name), ...values));
+  }
+  return list;
+}
