@@ -20,10 +20,9 @@ from rich.console import Console
 import sdlg
 from fakes import fake_pipeline
 from sdlg.errors import BadOption, RunError, UnknownName
-from sdlg.formats.questions import flat_options
-from sdlg.options import Options
+from sdlg.formats.files import write_whole
+from sdlg.options import Options, flat_options
 from sdlg.risk import Origin, RejectionRule, Risk, in_words
-from sdlg.risk.files import write_whole
 from sdlg.risk.maps import IsotonicMap, LogisticMap
 from sdlg.views.terminal import print_result
 

@@ -193,6 +193,14 @@ def option_groups() -> dict[str, str]:
     return names
 
 
+def flat_options(options: Mapping[str, Any]) -> dict[str, object]:
+    """Options by name as JSON has them, from `asdict(options)` or from a stored result: taken out of their groups."""
+    flat: dict[str, object] = {}
+    for name, value in options.items():
+        flat.update(value if isinstance(value, dict) else {name: value})
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in flat.items()}
+
+
 PRESETS: Mapping[str, Options] = {
     "default": Options(),
     "paper": Options(

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..concurrency.in_flight import run_in_flight
 from ..errors import BadOption, BadQuestion, Cancelled, RunError, SdlgError, ServerFailed
-from ..options import options_from
+from ..options import flat_options, options_from
 from .files import open_output, read_text, write_line
 from .flags import add_asking, add_models, add_options, load_pipeline, named_options, named_setup
 
@@ -120,7 +120,7 @@ def _write_page(path: Path, result: Result) -> None:
 
 def _ask_many(parsed: argparse.Namespace, changes: dict[str, object], context: str | None) -> int:
     """Questions from a file, a pipe, or the one that was typed, to JSON lines. 1 if any could not be answered."""
-    from ..formats.questions import finished_lines, flat_options
+    from ..formats.questions import finished_lines
     from ..views.progress import progress_line
 
     asked = _questions(parsed, context)

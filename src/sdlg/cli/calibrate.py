@@ -65,7 +65,7 @@ def _drawer(path: str | None) -> Any:
     if path is None:
         return None
     from ..evaluation.calibration_figure import plot_format, reliability_bytes
-    from ..risk.files import write_whole
+    from ..formats.files import write_whole
 
     file_format = plot_format(Path(path))
     return lambda bins, title: write_whole(Path(path), reliability_bytes(bins, title, file_format))

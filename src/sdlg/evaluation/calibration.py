@@ -19,8 +19,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..errors import BadOption, RunError
+from ..risk import RejectionRule
 from ..risk.maps import IsotonicMap, LogisticMap, RiskMap
-from ..risk.records import RejectionRule
 from .choice import AUTO, Choice
 from .rejection import Fold, ToRisk, keep_answers
 from .reliability import OutOfFold, Reliability, brier_score, judge_risks, number_of_bins

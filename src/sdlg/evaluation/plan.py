@@ -13,11 +13,10 @@ from typing import Any
 
 from ..correctness import METRICS
 from ..errors import BadOption, RunError
-from ..formats.questions import flat_options
 from ..measures.base import Measure
 from ..measures.table import all_measures, find_measure
 from ..models import checked_name
-from ..options import GROUPS, Clustering, Options, option_groups, options_from, pick
+from ..options import GROUPS, Clustering, Options, flat_options, option_groups, options_from, pick
 from ..sampling import SAMPLERS
 
 DEFAULT_METHODS = ("sdlg", "multinomial:temperature=0.5", "diverse_beam:diversity_penalty=0.5")

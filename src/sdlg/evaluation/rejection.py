@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from ..risk.records import RejectionRule
+from ..risk import RejectionRule
 from .resampling import Array
 from .statistics import wilson_interval
 

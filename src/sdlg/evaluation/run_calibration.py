@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from .. import __version__
 from ..errors import BadOption
-from ..formats.questions import flat_options
 from ..measures.headline import headline_measure
 from ..measures.table import find_measure
-from ..options import Options, pick
+from ..options import Options, flat_options, pick
 from ..risk import Origin, Risk
 from .choice import Choice
 from .plan import Method, parse_clustering, parse_method, plan_from

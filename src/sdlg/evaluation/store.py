@@ -16,6 +16,7 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from ..errors import BadOption, RunError, UsageError
+from ..formats.files import write_whole
 from .plan import Plan, plan_from
 from .rows import StageRow
 
@@ -77,12 +78,7 @@ class Store:
 
     def rewrite(self, description: Mapping[str, Any]) -> None:
         """Replace run.json as a whole."""
-        new = self.description.with_suffix(".new")
-        try:
-            new.write_text(json.dumps(description, indent=2) + "\n", encoding="utf-8")
-            new.replace(self.description)
-        except OSError as error:
-            raise RunError(f"cannot write {self.description}: {error}") from error
+        write_whole(self.description, (json.dumps(description, indent=2) + "\n").encode())
 
     @contextmanager
     def writing(self) -> Iterator[None]:

@@ -16,6 +16,7 @@ from typing import Any
 
 from ..errors import BadOption, BadQuestion, UsageError
 from ..models import same_model
+from ..options import flat_options
 from ..records import Question, is_unicode
 from .results import FORMAT
 
@@ -119,11 +120,3 @@ def _check_row(where: str, row: dict[str, Any], asked: Asked, run: Mapping[str, 
         if made != value and not (name == "model" and same_model(str(made), str(value))):
             flag = f"--{name.replace('_', '-')}"
             raise UsageError(f"{where} was made with {flag} {made}, not {value}; use the same, or {_OTHER_FILE}")
-
-
-def flat_options(options: Mapping[str, Any]) -> dict[str, object]:
-    """Options by name, taken out of their groups."""
-    flat: dict[str, object] = {}
-    for name, value in options.items():
-        flat.update(value if isinstance(value, dict) else {name: value})
-    return {name: list(value) if isinstance(value, tuple) else value for name, value in flat.items()}

@@ -7,8 +7,6 @@ about this share was judged wrong by the metric at its threshold: 0.7 means that
 It says nothing of other models, other kinds of questions or a stricter judge; `Risk.check` tells what differs.
 """
 
-from .calibration import Risk
-from .records import Origin, RejectionRule
-from .words import in_words
+from .calibration import Origin, RejectionRule, Risk, in_words
 
 __all__ = ["Origin", "RejectionRule", "Risk", "in_words"]

@@ -1,4 +1,4 @@
-"""A calibration: a map, what it was made with, and how good it was found to be."""
+"""A calibration: a map from a measure's value to a risk, what it was made with, and how good it was found to be."""
 
 from __future__ import annotations
 
@@ -13,17 +13,119 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..errors import BadOption
+from ..formats.files import write_whole
+from ..models import same_model
+from ..options import Options, flat_options, option_groups
 from ..records import AnswerRisk
-from . import checking
-from .files import FORMAT, build, build_map, read_object, write_whole
+from .files import FORMAT, build, build_map, read_object
 from .maps import MAPS, RiskMap
-from .records import Origin, RejectionRule
-from .words import in_words
 
 if TYPE_CHECKING:
     from ..formats.results import Result
-    from ..options import Options
     from ..records import Question
+
+_CLUSTERING = ("equivalence", "linkage")
+_ONE_IN = (7, 10, 15, 20, 30, 50, 100, 200, 500, 1000)
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """What a calibration was made with: it holds for that, and for little else."""
+
+    model: str
+    nli: str
+    method: str  # as the run names it, for example "multinomial:temperature=0.5:top_p=0.9"
+    preset: str
+    measure: str  # by its own name, for example "number_of_clusters @ strict+components"
+    higher_is_less_certain: bool
+    samples: int
+    metric: str
+    threshold: float  # an answer with a lower score of the metric is wrong
+    data: Mapping[str, Any]  # name, sha256, …
+    options: Mapping[str, Any]  # by name, without groups
+
+    @property
+    def measure_name(self) -> str:
+        """The measure without its clustering, as `--measures` takes it."""
+        return self.measure.split(" @ ")[0]
+
+    @property
+    def family(self) -> str:
+        """The sampling method without its options."""
+        return self.method.split(":")[0]
+
+    @property
+    def method_options(self) -> tuple[str, ...]:
+        """Names of the options that the method's name tells."""
+        return tuple(part.split("=")[0] for part in self.method.split(":")[1:])
+
+    def check_setup(self, model: str, nli: str, method: str, options: Options) -> list[str]:
+        """Warnings where answers are made otherwise; an error where another model, method or measure makes them."""
+        here, binding = flat_options(asdict(options)), self._binding()
+        if not same_model(self.model, model):
+            _same_or_error("--model", self.model, model)
+        _same_or_error("--method", self.family, method)
+        for name, made in binding.items():
+            _same_or_error(_flag(name), made, here[name])
+        compared = {name: made for name, made in self.options.items() if self._matters(name) and name not in binding}
+        pairs = [("--nli", self.nli, nli), ("--samples", self.samples, options.samples)]
+        pairs += [(_flag(name), made, here[name]) for name, made in compared.items()]
+        return [
+            f"the calibration was made with {flag} {made}, not {value}: the risk may be off"
+            for flag, made, value in pairs
+            if made != value
+        ]
+
+    def _binding(self) -> dict[str, Any]:
+        """Options that make the method or the measure another one."""
+        names = (*self.method_options, *(_CLUSTERING if " @ " in self.measure else ()))
+        return {name: self.options[name] for name in names if name in self.options and name in option_groups()}
+
+    def _matters(self, name: str) -> bool:
+        """Whether an option shapes the answers or the measure; one that we do not know is not ours to judge."""
+        group = option_groups().get(name)
+        if group is None or name in ("seed", "samples") or group == "estimation":
+            return False
+        return group != "scoring" or self.family == "sdlg"
+
+
+def _same_or_error(flag: str, made: Any, value: Any) -> None:
+    if made != value:
+        raise BadOption(
+            f"the calibration was made with {flag} {made}, not {value}, and says nothing of its answers; "
+            f"use {flag} {made}, or make another one with sdlg eval and sdlg calibrate"
+        )
+
+
+def _flag(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
+
+
+@dataclass(frozen=True, slots=True)
+class RejectionRule:
+    """Up to which value answers may be kept so that no more than a wanted share of them is wrong.
+
+    The counts are out of fold: each answer was kept or rejected by a threshold that was chosen without it.
+    """
+
+    wanted: float  # error rate
+    threshold: float | None  # a value of the measure; None: no threshold keeps to that rate, for the reason given
+    kept: int
+    wrong: int  # of those kept
+    n: int
+    low: float | None  # 95 % interval of the error rate; None where nothing was kept
+    high: float | None
+    reason: str = ""
+
+    @property
+    def coverage(self) -> float:
+        """Share of answers kept."""
+        return self.kept / self.n if self.n else math.nan
+
+    @property
+    def error_rate(self) -> float:
+        """Share of wrong answers among those kept; NaN where nothing was kept."""
+        return self.wrong / self.kept if self.kept else math.nan
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +214,7 @@ class Risk:
 
     def check_setup(self, model: str, nli: str, method: str, options: Options) -> list[str]:
         """The same before anything is generated."""
-        return checking.check_setup(self.origin, model, nli, method, options)
+        return self.origin.check_setup(model, nli, method, options)
 
     def differing_format(self, question: Question) -> list[str]:
         """A warning if the questions it was made with were asked with something before them that this one lacks."""
@@ -157,3 +259,15 @@ class Risk:
 
 def _listed(row: dict[str, Any]) -> dict[str, Any]:
     return {name: list(value) if isinstance(value, tuple) else value for name, value in row.items()}
+
+
+def in_words(risk: float) -> str:
+    """The share of wrong answers as people say it, rounded to what can be pictured. Never none and never all."""
+    if risk < 0.15:
+        one_in = min(_ONE_IN, key=lambda n: abs(math.log(max(risk, 1e-9) * n)))
+        return f"about 1 in {one_in} such answers is wrong"
+    if risk >= 0.965:
+        return "nearly all such answers are wrong"
+    if risk >= 0.925:
+        return "about 19 in 20 such answers are wrong"
+    return f"about {math.floor(10 * risk + 0.5)} in 10 such answers are wrong"

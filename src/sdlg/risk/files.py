@@ -1,38 +1,20 @@
-"""The file `sdlg.calibration/1`: written whole, and checked when it is read."""
+"""The file `sdlg.calibration/1`: checked when it is read."""
 
 from __future__ import annotations
 
 import json
 import math
-import os
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import MISSING, Field, fields
 from pathlib import Path
 from typing import Any, TypeVar
 
-from ..errors import BadOption, RunError
+from ..errors import BadOption
 from ..options import pick
 from .maps import MAPS
 
 FORMAT = "sdlg.calibration/1"
 T = TypeVar("T")
-
-
-def write_whole(path: Path, content: bytes) -> None:
-    """Write a file that is there whole, or as it was before."""
-    target = path.resolve()  # what a link points to, not the link
-    partial = target.with_name(f".{target.name}.{os.getpid()}")
-    try:
-        if target.exists() and not target.is_file():  # a pipe or a device cannot be replaced
-            target.write_bytes(content)
-            return
-        partial.write_bytes(content)
-        partial.replace(target)
-    except OSError as error:
-        with suppress(OSError):
-            partial.unlink()
-        raise RunError(f"cannot write {path}: {error.strerror or error}") from error
 
 
 def read_object(path: Path) -> dict[str, Any]:
