@@ -42,6 +42,7 @@ def _list(parsed: argparse.Namespace) -> int:
 
 
 def _measures() -> list[dict[str, Any]]:
+    from ..formats.results import finite
     from ..measures.table import all_measures
 
     return [
@@ -52,17 +53,12 @@ def _measures() -> list[dict[str, Any]]:
             "equation": measure.equation,
             "unit": measure.unit,
             "higher_is_less_certain": measure.higher_is_less_certain,
-            "range": [_finite(measure.low), _finite(measure.high)],
+            "range": finite([measure.low, measure.high]),  # JSON has no infinity: null is unbounded
             "needs": sorted(measure.needs),
             "cost": measure.cost,
         }
         for measure in all_measures().values()
     ]
-
-
-def _finite(value: float) -> float | None:
-    """JSON has no infinity: null is unbounded."""
-    return value if abs(value) != float("inf") else None
 
 
 def _methods() -> list[dict[str, Any]]:
@@ -74,8 +70,7 @@ def _methods() -> list[dict[str, Any]]:
 def _presets() -> list[dict[str, Any]]:
     from dataclasses import asdict
 
-    from ..formats.questions import flat_options
-    from ..options import PRESETS
+    from ..options import PRESETS, flat_options
 
     rows = {name: flat_options(asdict(options)) for name, options in PRESETS.items()}
     return [

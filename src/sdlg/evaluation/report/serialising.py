@@ -5,11 +5,11 @@ from __future__ import annotations
 import csv
 import io
 import json
-import math
 from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
+from ...formats.results import finite
 from .elements import Examples, Paragraph, Report
 from .tables import Cell, Number, Table
 
@@ -31,8 +31,8 @@ def _report(report: Report) -> dict[str, Any]:
         "runs": [{"name": name, "headlines": [asdict(tile) for tile in tiles]} for name, tiles in report.tiles],
         "words": [asdict(block) for block in blocks if isinstance(block, Paragraph)],
         "tables": {table.name: _table(table) for table in report.tables},
-        "charts": {chart.name: {"kind": type(chart).__name__, **_plain(asdict(chart))} for chart in report.charts},
-        "examples": {block.name: _plain(asdict(block)) for block in blocks if isinstance(block, Examples)},
+        "charts": {chart.name: {"kind": type(chart).__name__, **finite(asdict(chart))} for chart in report.charts},
+        "examples": {block.name: finite(asdict(block)) for block in blocks if isinstance(block, Examples)},
     }
 
 
@@ -45,16 +45,7 @@ def _cell(cell: Cell) -> Any:
     if not isinstance(cell, Number):
         return cell
     kept = {name: getattr(cell, name) for name in ("value", "low", "high", "reason", "questions", "mark")}
-    return {name: value for name, value in _plain(kept).items() if name == "value" or value not in (None, "")}
-
-
-def _plain(value: Any) -> Any:
-    """Only what JSON can say."""
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    if isinstance(value, dict):
-        return {name: _plain(part) for name, part in value.items()}
-    return [_plain(part) for part in value] if isinstance(value, list | tuple) else value
+    return {name: value for name, value in finite(kept).items() if name == "value" or value not in (None, "")}
 
 
 # -- CSV --------------------------------------------------------------------------------------------------------
@@ -89,8 +80,4 @@ def _parts(cell: Cell, extras: tuple[str, ...]) -> Iterator[object]:
     if not isinstance(cell, Number):
         yield from (cell, *("" for _ in extras))
         return
-    yield from (_field(getattr(cell, name)) for name in ("value", *extras))
-
-
-def _field(value: object) -> object:
-    return "" if isinstance(value, float) and not math.isfinite(value) else value
+    yield from (finite(getattr(cell, name)) for name in ("value", *extras))
