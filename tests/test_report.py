@@ -10,6 +10,7 @@ import math
 import re
 from html.parser import HTMLParser
 from itertools import pairwise
+from pathlib import Path
 from xml.etree import ElementTree
 
 import numpy as np
@@ -565,6 +566,16 @@ def test_what_a_run_lacks_is_never_an_exception(tmp_path, changes):
     report = read_report([write_run(tmp_path / "x", **{"questions": 25, **changes})])
     json.loads(report_json(report))
     Reader().feed(render_page(report))
+
+
+def test_a_report_without_a_search_or_an_ablation_says_so_of_itself(tmp_path):
+    """Not of runs in general: others may have been made and left out of this report."""
+    page = render_page(read_report([write_run(tmp_path / "x", questions=25)]))
+    published = (Path(__file__).parents[1] / "docs/results/experiments/report.html").read_text(encoding="utf-8")
+    for html in (page, published):
+        assert "This report was built without a run that has several settings of a sampler" in html
+        assert "This report was built without a run of SDLG with other weights" in html
+        assert "No run has" not in html
 
 
 def test_sections_can_be_left_out(tmp_path):

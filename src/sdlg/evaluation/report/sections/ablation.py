@@ -17,6 +17,10 @@ _INTRO = (
     "SDLG ranks substitutions by three scores: attribution, substitution and importance. Each line leaves some of "
     "them out (weight 0), or weighs them otherwise."
 )
+_WITHOUT = (
+    "This report was built without a run of SDLG with other weights, so it has no ablation. To see what each score is "
+    "good for, add methods like sdlg:attribution_weight=0 to --methods."
+)
 _EQUAL = 1 / 3
 _LOOKS = (("blue", "solid"), ("vermillion", "dashed"), ("green", "dashed"), ("purple", "dotted"), ("orange", "dotted"),
           ("grey", "dashed"))  # fmt: skip
@@ -44,10 +48,7 @@ def ablation(views: Sequence[RunView]) -> Section:
     for group in groups:
         blocks += [_chart(group), _table(group)]
     if not groups:
-        blocks = [Paragraph(
-            "No run has SDLG with other weights. To see what each score is good for, add methods like "
-            "sdlg:attribution_weight=0 to --methods."
-        )]  # fmt: skip
+        blocks = [Paragraph(_WITHOUT)]
     return Section("ablation", "The three scores, one by one", _INTRO, tuple(blocks))
 
 

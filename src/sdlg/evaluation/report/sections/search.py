@@ -30,6 +30,10 @@ _INTRO = (
     "setting with the highest mean AUROC over all thresholds on the first half of the questions (by a hash of their "
     "ids). Its AUROC on the other half is what to expect of it elsewhere."
 )
+_WITHOUT = (
+    "This report was built without a run that has several settings of a sampler, so it has no search: "
+    "nothing in it was tuned."
+)
 _COLOURS = ("vermillion", "orange", "purple", "green", "grey")
 
 
@@ -37,7 +41,7 @@ def search(views: Sequence[RunView]) -> Section:
     """All settings of all samplers that have several."""
     rows = [row for view in views for row in _rows(view)]
     if not rows:
-        blocks: tuple[Block, ...] = (Paragraph("No run has several settings of a sampler: nothing was tuned."),)
+        blocks: tuple[Block, ...] = (Paragraph(_WITHOUT),)
     else:
         blocks = (_table(rows), *(_chart(view) for view in views if len(methods_of(view, "multinomial")) > 1))
     return Section("search", "Search over temperatures and penalties", _INTRO, blocks)
