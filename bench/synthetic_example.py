@@ -14,13 +14,14 @@ are independent draws from p. Four estimators of p(c), all functions of how ofte
 from __future__ import annotations
 
 import argparse
-import csv
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
+
+from csv_table import write_csv
 
 Array = NDArray[np.float64]
 RUNS, MOST_SAMPLES, SEED = 200, 50, 0
@@ -128,16 +129,6 @@ def _line(example: Example, name: str, samples: int, found: Array) -> Line:
 # -- showing -----------------------------------------------------------------------------------------------------
 
 
-def write_csv(lines: list[Line], path: Path) -> None:
-    names = list(Line.__dataclass_fields__)
-    with path.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(names)
-        for line in lines:
-            values = [getattr(line, name) for name in names]
-            writer.writerow([f"{value:.6g}" if isinstance(value, float) else value for value in values])
-
-
 def plot(lines: list[Line], path: Path) -> None:
     """Bias and variance against N, one row per example."""
     import matplotlib
@@ -188,7 +179,7 @@ def main() -> None:
     out = parser.parse_args().out
     out.mkdir(parents=True, exist_ok=True)
     lines = [line for example in EXAMPLES for line in measure(example)]
-    write_csv(lines, out / "synthetic_example.csv")
+    write_csv(lines, out / "synthetic_example.csv", ".6g")
     plot(lines, out / "synthetic_example.svg")
     print(f"bias, variance of p(c₀) over {RUNS} runs\n\n{table(lines)}")
 

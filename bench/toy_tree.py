@@ -15,7 +15,6 @@ SDLG's scores see either a noisy gradient of the truth (`informed`: as much nois
 from __future__ import annotations
 
 import argparse
-import csv
 import math
 import time
 from collections.abc import Sequence
@@ -24,6 +23,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from csv_table import write_csv
 from toy_study import (
     ESTIMATORS,
     PLANS,
@@ -40,16 +40,6 @@ from toy_study import (
 
 RESULTS = Path(__file__).resolve().parents[1] / "docs" / "results"
 TREES = 300
-
-
-def write_csv(lines: list[Line], path: Path) -> None:
-    names = list(Line.__dataclass_fields__)
-    with path.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(names)
-        for line in lines:
-            values = [getattr(line, name) for name in names]
-            writer.writerow([f"{value:.4f}" if isinstance(value, float) else value for value in values])
 
 
 def table(lines: list[Line], shown: tuple[int, ...] = SHOWN) -> str:
@@ -232,7 +222,7 @@ def main() -> None:
     found = [measure_tree(seed) for seed in range(chosen.trees)]
     summary = summarise(found)
     lines = [line for line in summary if line.part == "all"]
-    write_csv(summary, chosen.out / "toy_tree.csv")
+    write_csv(summary, chosen.out / "toy_tree.csv", ".4f")
     plot(lines, chosen.out / "toy_tree.svg")
     truths = np.array([one.truth for one in found])
     print(f"{len(found)} trees in {time.perf_counter() - started:.0f} s")
