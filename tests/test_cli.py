@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import io
 import json
 import os
@@ -15,7 +16,11 @@ import pytest
 import sdlg
 from fakes import CAPITAL, MEANINGS, FakeNli
 from sdlg.cli import main
-from sdlg.options import PRESETS, option_groups
+from sdlg.evaluation.defaults import DEFAULT_METHODS
+from sdlg.options import DEFAULT_METHOD, METHODS, PRESETS, option_groups
+from sdlg.pipeline import Pipeline
+from sdlg.sampling import SAMPLERS
+from sdlg.serving.settings import Settings
 
 SCHEMA = json.loads((Path(sdlg.__file__).parent / "formats" / "result.schema.json").read_text())
 QUESTION = "What is the capital of France?"
@@ -208,6 +213,17 @@ def test_every_option_has_a_flag_that_reaches_it(run):
         options = json.loads(run("ask", QUESTION, "--json", flag, value)[1])["options"]
         wanted = ([7] if name.endswith("ids") else ["7"]) if isinstance(default, tuple) else value
         assert (options[group] if group else options)[name] == wanted
+
+
+def test_help_names_the_defaults_that_are_used(run):
+    assert tuple(SAMPLERS) == METHODS
+    texts = {command: " ".join(run(command, "--help")[1].split()) for command in ("ask", "serve", "eval")}
+    limits = Settings().limits
+    assert f"{', '.join(SAMPLERS)} (default: {DEFAULT_METHOD})" in texts["ask"]
+    assert f"the embedded {inspect.signature(Pipeline).parameters['model'].default})" in texts["ask"]
+    assert f"longest prompt (default: {limits.prompt_characters})" in texts["serve"]
+    assert f"most per request (default: {limits.samples})" in texts["serve"]
+    assert f"(default: {', '.join(DEFAULT_METHODS)})" in texts["eval"]
 
 
 def test_help_tells_where_the_presets_differ(run):

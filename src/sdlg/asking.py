@@ -12,10 +12,11 @@ from .formats.results import Result
 from .models import LanguageModel, full_name, load_model
 from .nli import NliModel, load_nli
 from .options import options_from, pick
-from .pipeline import DEFAULT_MODEL, DEFAULT_NLI, CalibrationSource, ModelSource, NliSource, Pipeline, checked_question
+from .options import DEFAULT_METHOD, DEFAULT_MODEL, DEFAULT_NLI, DEFAULT_SIMILARITY
+from .pipeline import CalibrationSource, ModelSource, NliSource, Pipeline, checked_question
 from .records import Question
 from .sampling import SAMPLERS
-from .similarity import MINILM, SimilarityModel
+from .similarity import SimilarityModel
 
 _loading = Lock()
 
@@ -31,7 +32,7 @@ def ask(
     model: ModelSource = DEFAULT_MODEL,
     nli: NliSource = DEFAULT_NLI,
     samples: int = 10,
-    method: str = "sdlg",
+    method: str = DEFAULT_METHOD,
     preset: str = "default",
     seed: int = 0,
     context: str | None = None,
@@ -41,7 +42,7 @@ def ask(
     tokenizer: str | None = None,
     retry_seconds: float | None = None,
     measures: Sequence[str] = (),
-    similarity_model: str | SimilarityModel = MINILM,
+    similarity_model: str | SimilarityModel = DEFAULT_SIMILARITY,
     other_models: Sequence[ModelSource] = (),
     calibration: CalibrationSource = None,
     **options: Any,

@@ -54,7 +54,11 @@ def _within(value: object, kind: type, low: float, high: float) -> bool:
     return isinstance(value, allowed) and not isinstance(value, bool) and low <= value <= high  # NaN is not within
 
 
+SMOLLM2, NLI_MINILM, MINILM = "smollm2", "nli-minilm", "minilm"  # the embedded models
+DEFAULT_MODEL, DEFAULT_NLI, DEFAULT_SIMILARITY = SMOLLM2, NLI_MINILM, MINILM
 BEAMS = ("beam", "diverse_beam")
+METHODS = ("sdlg", "multinomial", *BEAMS)  # as `sdlg.sampling.SAMPLERS` has them; the first is the default
+DEFAULT_METHOD = METHODS[0]
 STRATEGIES = ("greedy", "multinomial", *BEAMS)
 
 

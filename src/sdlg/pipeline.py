@@ -37,13 +37,20 @@ from .measures.measuring import (
 from .measures.semantic import coverage
 from .models import LanguageModel, checked_name, load_model
 from .nli import NliModel, load_nli
-from .options import Estimation, options_from, pick, several
+from .options import (
+    DEFAULT_METHOD,
+    DEFAULT_MODEL,
+    DEFAULT_NLI,
+    DEFAULT_SIMILARITY,
+    Estimation,
+    options_from,
+    pick,
+    several,
+)
 from .records import Cluster, Cost, Generation, Question, Sampled, Setup, Substitution, is_unicode
 from .risk import Risk
 from .sampling import SAMPLERS, SamplingRequest
-from .similarity import MINILM, SimilarityModel, load_similarity
-
-DEFAULT_MODEL, DEFAULT_NLI = "smollm2", "nli-minilm"
+from .similarity import SimilarityModel, load_similarity
 
 ModelSource = str | Path | LanguageModel | Sequence[Any]
 NliSource = str | Path | NliModel | Sequence[Any]
@@ -78,14 +85,14 @@ class Pipeline:
         model: ModelSource = DEFAULT_MODEL,
         nli: NliSource = DEFAULT_NLI,
         *,
-        method: str = "sdlg",
+        method: str = DEFAULT_METHOD,
         preset: str = "default",
         device: str | None = None,
         dtype: str | None = None,
         tokenizer: str | None = None,
         retry_seconds: float | None = None,
         measures: Sequence[str] = (),
-        similarity_model: str | SimilarityModel | None = MINILM,
+        similarity_model: str | SimilarityModel | None = DEFAULT_SIMILARITY,
         other_models: Sequence[ModelSource] = (),
         calibration: CalibrationSource = None,
         watch: Watch = _ignore,

@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import BadOption
+from ..evaluation.defaults import DEFAULT_METHODS, DEFAULT_METRICS
+from ..options import DEFAULT_MODEL, DEFAULT_NLI, DEFAULT_SIMILARITY
 from .files import names_in, quiet_transformers
 from .flags import add_models, add_options, named_options
 
@@ -32,7 +34,9 @@ data sets: truthfulqa, coqa, triviaqa (from the hub, or from --data-dir), coqa_t
 with question, references, optionally false_references, context, id.
 stages: generate → cluster → measure → judge; none named: all of them.
 """
-_DEFAULTS = {"model": "smollm2", "nli": "nli-minilm", "preset": "default", "similarity_model": "minilm"}
+_DEFAULTS = {
+    "model": DEFAULT_MODEL, "nli": DEFAULT_NLI, "preset": "default", "similarity_model": DEFAULT_SIMILARITY,
+}  # fmt: skip
 _STAGES = ("generate", "cluster", "measure", "judge", "export")
 
 
@@ -53,10 +57,10 @@ def add_eval(commands: Any) -> None:
     command.add_argument("--limit", type=int, metavar="N", help="so many questions, drawn by the seed (default: all)")
     command.add_argument(
         "--methods", metavar="NAMES",
-        help="with commas; options after colons (default: sdlg, multinomial:temperature=0.5, diverse-beam:penalty=0.5)",
+        help=f"with commas; options after colons (default: {', '.join(DEFAULT_METHODS)})",
     )  # fmt: skip
     command.add_argument("--measures", default="", metavar="NAMES", help="default: all that need no further model")
-    command.add_argument("--metrics", default="", metavar="NAMES", help="default: rouge_l,rouge_1,exact_match; bleurt")
+    command.add_argument("--metrics", default="", metavar="NAMES", help=f"default: {','.join(DEFAULT_METRICS)}; bleurt")
     command.add_argument("--bleurt", metavar="CHECKPOINT", help="a PyTorch BLEURT model, for the metric bleurt")
     command.add_argument(
         "--clusterings", default="", metavar="NAMES", help="further ones to measure with, as in strict+components"
@@ -101,7 +105,7 @@ def _eval(parsed: argparse.Namespace) -> int:
 
 def _plan(parsed: argparse.Namespace, folder: Path) -> Plan:
     """As named on the command line, or, with no data named, as the run in the folder was begun."""
-    from ..evaluation.plan import DEFAULT_METHODS, DEFAULT_METRICS, make_plan, plan_from, with_additions
+    from ..evaluation.plan import make_plan, plan_from, with_additions
     from ..evaluation.store import Store
 
     store = Store(folder)

@@ -6,7 +6,17 @@ import argparse
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
-from ..options import GROUPS, PRESETS, Options, option_groups
+from ..options import (
+    DEFAULT_METHOD,
+    DEFAULT_MODEL,
+    DEFAULT_NLI,
+    DEFAULT_SIMILARITY,
+    GROUPS,
+    METHODS,
+    PRESETS,
+    Options,
+    option_groups,
+)
 from .files import names_in, quiet_transformers
 
 if TYPE_CHECKING:
@@ -18,10 +28,11 @@ def add_models(command: argparse.ArgumentParser) -> Any:
     """Which models, and where they run. Returns the group, for more of the kind."""
     models = command.add_argument_group("models")
     models.add_argument(
-        "--model", default="smollm2",
-        help="hub name, folder, .gguf file, or a server: http://host:port/v1#name (default: the embedded smollm2)",
+        "--model", default=DEFAULT_MODEL,
+        help="hub name, folder, .gguf file, or a server: http://host:port/v1#name "
+        f"(default: the embedded {DEFAULT_MODEL})",
     )  # fmt: skip
-    models.add_argument("--nli", default="nli-minilm", help="hub name or folder (default: the embedded nli-minilm)")
+    models.add_argument("--nli", default=DEFAULT_NLI, help=f"hub name or folder (default: the embedded {DEFAULT_NLI})")
     models.add_argument("--device", help="cpu, cuda, cuda:1, mps (default: the best there is)")
     models.add_argument("--dtype", help="float32, bfloat16, … (default: float32 on a CPU, else the model's own)")
     models.add_argument("--tokenizer", help="for a server that does not name its own: hub name or folder")
@@ -38,14 +49,16 @@ def add_models(command: argparse.ArgumentParser) -> Any:
         help="questions at once (default: 1; for a server what fills it)",
     )
     models.add_argument(
-        "--similarity-model", default="minilm", help="sentence encoder or cross-encoder, for measures like SAR"
+        "--similarity-model",
+        default=DEFAULT_SIMILARITY,
+        help="sentence encoder or cross-encoder, for measures like SAR",
     )
     return models
 
 
 def add_asking(models: Any) -> None:
     """What is done with the models, for commands that ask questions."""
-    models.add_argument("--method", default="sdlg", help="sdlg, multinomial, beam, diverse_beam (default: sdlg)")
+    models.add_argument("--method", default=DEFAULT_METHOD, help=f"{', '.join(METHODS)} (default: {DEFAULT_METHOD})")
     models.add_argument(
         "--measures", default="", metavar="NAMES", help="further measures, with commas (sdlg list measures)"
     )

@@ -42,7 +42,7 @@ def _list(parsed: argparse.Namespace) -> int:
 
 
 def _measures() -> list[dict[str, Any]]:
-    from ..formats.results import finite
+    from ..formats.codec import finite
     from ..measures.table import all_measures
 
     return [

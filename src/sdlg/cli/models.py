@@ -81,11 +81,11 @@ def _yes_or_no(value: bool) -> str:
 def _methods(model: ServedModel) -> dict[str, str]:
     """Method → why it does not work; nothing: it does."""
     from ..errors import UsageError
-    from ..options import Options
+    from ..options import METHODS, Options
     from ..sampling import check_method
 
     reasons = {}
-    for name in ("sdlg", "multinomial", "beam", "diverse_beam"):
+    for name in METHODS:
         try:
             check_method(name, model, Options())
             reasons[name] = ""

@@ -6,10 +6,12 @@ import argparse
 import json
 import sys
 from collections.abc import Mapping
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import BadOption, BadQuestion, Interrupted, SdlgError
+from ..options import DEFAULT_NLI, DEFAULT_SIMILARITY, Clustering
 from .files import names_in, open_output, quiet_transformers, read_text, write_line
 
 if TYPE_CHECKING:
@@ -42,15 +44,19 @@ def add_score(commands: Any) -> None:
     score.add_argument("-o", "--out", metavar="FILE", help="write here instead of to standard output")
     score.add_argument("--measures", default="", metavar="NAMES", help="names or aliases, with commas (default: all)")
     score.add_argument("--model", metavar="NAME", help="a language model for missing likelihoods (default: none)")
-    score.add_argument("--nli", default="nli-minilm", metavar="NAME", help="for missing clusters; none: do without")
+    score.add_argument("--nli", default=DEFAULT_NLI, metavar="NAME", help="for missing clusters; none: do without")
     score.add_argument(
-        "--similarity-model", default="minilm", metavar="NAME", help="sentence encoder or cross-encoder, or none"
+        "--similarity-model",
+        default=DEFAULT_SIMILARITY,
+        metavar="NAME",
+        help="sentence encoder or cross-encoder, or none",
     )
     score.add_argument(
         "--other-models", default="", metavar="NAMES", help="for aleatoric and epistemic parts, with commas"
     )
-    score.add_argument("--equivalence", default="strict", help="how clusters are made: strict, not_contradiction")
-    score.add_argument("--linkage", default="greedy_first", help="how clusters are made: greedy_first, components, …")
+    for option in fields(Clustering):
+        choices = ", ".join(option.metadata["choices"])
+        score.add_argument(f"--{option.name}", default=option.default, help=f"how clusters are made: {choices}")
     score.add_argument("--prompt", default="auto", help="for --model: auto, chat, plain (default: auto)")
     score.add_argument("--dtype", help="for --model: float32, bfloat16, …")
     score.add_argument("--device", help="cpu, cuda, … (default: the best there is)")
@@ -112,7 +118,6 @@ def _input_models(parsed: argparse.Namespace, rows: list[AnswersRow], measures: 
     """Load only what some row lacks and some measure needs."""
     from ..measures.inputs import InputModels
     from ..measures.measuring import NLI_FIELDS, SIMILARITY_FIELDS, needed_fields
-    from ..options import Clustering
 
     clustering = Clustering(parsed.equivalence, parsed.linkage)
     if parsed.other_models and not parsed.model:

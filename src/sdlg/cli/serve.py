@@ -6,14 +6,12 @@ import argparse
 import os
 import sys
 from ipaddress import ip_address
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..errors import BadOption
 from ..options import options_from
+from ..serving.settings import Limits, Settings
 from .flags import add_asking, add_models, add_options, load_pipeline, named_options
-
-if TYPE_CHECKING:
-    from ..serving.settings import Settings
 
 KEY = "SDLG_SERVER_KEY"
 
@@ -40,13 +38,7 @@ def add_serve(commands: Any) -> None:
     serve.set_defaults(run=_serve)
     serve.add_argument("--host", default="127.0.0.1", help="where to listen (default: 127.0.0.1, this machine only)")
     serve.add_argument("--port", type=int, default=8077, metavar="N", help="default: 8077; 0: any that is free")
-    serve.add_argument("--queue", type=int, default=16, metavar="N", help="requests that may wait (default: 16)")
-    serve.add_argument("--deadline", type=float, default=120.0, metavar="S", help="seconds per request (default: 120)")
-    serve.add_argument("--limit-samples", type=int, default=20, metavar="N", help="most per request (default: 20)")
-    serve.add_argument("--limit-tokens", type=int, default=512, metavar="N", help="longest answer (default: 512)")
-    serve.add_argument(
-        "--limit-characters", type=int, default=32_768, metavar="N", help="longest prompt (default: 32768)"
-    )
+    _add_limits(serve)
     serve.add_argument("--allow-anyone", action="store_true", help=f"listen beyond this machine without a key ({KEY})")
     serve.add_argument(
         "--allow-origin", action="append", default=[], metavar="URL", help="a page that may read answers (CORS)"
@@ -54,6 +46,20 @@ def add_serve(commands: Any) -> None:
     serve.add_argument("--debug", action="store_true", help="show tracebacks")
     add_asking(add_models(serve))
     add_options(serve)
+
+
+def _add_limits(serve: argparse.ArgumentParser) -> None:
+    """How much may be asked, and how long it may take: the defaults are the settings'."""
+    usual = Settings()
+    for flag, sort, default, text in (
+        ("--queue", int, usual.queue, "requests that may wait"),
+        ("--deadline", float, usual.deadline, "seconds per request"),
+        ("--limit-samples", int, usual.limits.samples, "most per request"),
+        ("--limit-tokens", int, usual.limits.max_tokens, "longest answer"),
+        ("--limit-characters", int, usual.limits.prompt_characters, "longest prompt"),
+    ):
+        shown = {int: "N", float: "S"}[sort]
+        serve.add_argument(flag, type=sort, default=default, metavar=shown, help=f"{text} (default: {default:.10g})")
 
 
 def _serve(parsed: argparse.Namespace) -> int:
@@ -70,8 +76,6 @@ def _serve(parsed: argparse.Namespace) -> int:
 
 
 def _settings(parsed: argparse.Namespace) -> Settings:
-    from ..serving.settings import Limits, Settings
-
     key = os.environ.get(KEY, "").strip() or None
     local = is_loopback(parsed.host)
     if not local and key is None and not parsed.allow_anyone:

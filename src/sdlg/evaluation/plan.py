@@ -18,9 +18,8 @@ from ..measures.table import all_measures, find_measure
 from ..models import checked_name
 from ..options import GROUPS, Clustering, Options, flat_options, option_groups, options_from, pick
 from ..sampling import SAMPLERS
+from .defaults import DEFAULT_METHODS, DEFAULT_METRICS
 
-DEFAULT_METHODS = ("sdlg", "multinomial:temperature=0.5", "diverse_beam:diversity_penalty=0.5")
-DEFAULT_METRICS = ("rouge_l", "rouge_1", "exact_match")
 _FIXED = ("data", "model", "nli", "preset", "methods", "similarity_model", "limit", "dtype")
 _OF_ONE_SAMPLER = {"branchings", "relevance"}
 _SHORT = {"penalty": "diversity_penalty"}

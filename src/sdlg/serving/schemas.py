@@ -8,6 +8,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from ..options import METHODS
+
 Detail = Literal["none", "score", "summary", "full"]
 
 
@@ -25,7 +27,7 @@ class UncertaintyBody(_Ours):
     question: str = Field(examples=["Who wrote Hamlet?"])
     context: str | None = Field(None, description="a text to read before the question")
     system: str | None = Field(None, description="instructions for a chat model")
-    method: str | None = Field(None, description="sdlg, multinomial, beam, diverse_beam")
+    method: str | None = Field(None, description=", ".join(METHODS))
     preset: str | None = Field(None, description="where options start")
     samples: int | None = Field(None, description="sequences in all, the answer included", examples=[5])
     seed: int | None = Field(None, description="same seed, same result")

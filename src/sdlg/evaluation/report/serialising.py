@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
-from ...formats.results import finite
+from ...formats.codec import finite
 from .elements import Examples, Paragraph, Report
 from .tables import Cell, Number, Table
 

