@@ -328,6 +328,16 @@ def test_an_answer_streams_and_becomes_a_result(open_page, stub):  # noqa: F811
     assert page.get_by_role("button", name="Stop").is_hidden()
 
 
+def test_the_answers_perplexity_counts_its_ending_in_results_of_every_version(open_page, stub):  # noqa: F811
+    page = open_page(stub.url)
+    steps = [{"ending_logprobs": [-1.0]}, {"stop_logprob": -1.0}, {"stop_logprob": None}, {"ending_logprobs": []}]
+    values = page.evaluate(
+        "all => import('/static/numbers.js').then(numbers => all.map(one => numbers.likelihoodOf(one).perplexity))",
+        [{"logprobs": [-3.0], **ending} for ending in steps],
+    )
+    assert values == pytest.approx([math.exp(2), math.exp(2), math.exp(3), math.exp(3)])
+
+
 def test_a_permanent_link_shows_the_result_from_history_or_asks_again(open_page, stub, chromium):  # noqa: F811
     stub.reply = streamed(as_json(asked()))
     page = open_page(stub.url)

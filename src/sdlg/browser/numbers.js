@@ -32,8 +32,11 @@ export const wholeNumber = (text, otherwise) => (/^\d{1,15}$/.test(text ?? "") ?
 export const entropyOf = (result) => result.estimates.semantic_entropy?.value;
 export const secondsOf = (cost) => Object.values(cost.seconds).reduce((sum, seconds) => sum + seconds, 0);
 
+/** The ending's steps; a result of an earlier version, as a browser's history may hold it, has only their sum. */
+const endingOf = (sequence) => sequence.ending_logprobs ?? [sequence.stop_logprob ?? []].flat();
+
 export function likelihoodOf(sequence) {
-  const steps = sequence.stop_logprob === null ? sequence.logprobs : [...sequence.logprobs, sequence.stop_logprob];
+  const steps = [...sequence.logprobs, ...endingOf(sequence)];
   if (!steps.length) return { probability: NaN, perplexity: NaN };
   const sum = steps.reduce((total, step) => total + step, 0);
   return { probability: Math.exp(sum), perplexity: Math.exp(-sum / steps.length) };
