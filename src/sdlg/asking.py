@@ -11,8 +11,7 @@ from .concurrency.in_flight import in_thread
 from .formats.results import Result
 from .models import LanguageModel, full_name, load_model
 from .nli import NliModel, load_nli
-from .options import options_from, pick
-from .options import DEFAULT_METHOD, DEFAULT_MODEL, DEFAULT_NLI, DEFAULT_SIMILARITY
+from .options import DEFAULT_METHOD, DEFAULT_MODEL, DEFAULT_NLI, DEFAULT_SIMILARITY, options_from, pick
 from .pipeline import CalibrationSource, ModelSource, NliSource, Pipeline, checked_question
 from .records import Question
 from .sampling import SAMPLERS

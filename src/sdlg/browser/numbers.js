@@ -1,4 +1,4 @@
-// Numbers as people read them. In: numbers, and parts of a result (sdlg.result/2). Out: text, or a number.
+// Numbers as people read them. In: numbers, and parts of a result (sdlg.result/3). Out: text, or a number.
 
 export const words = (name) => name.replaceAll("_", " ");
 const isNumber = (value) => typeof value === "number" && Number.isFinite(value);

@@ -1,4 +1,4 @@
-// A result (sdlg.result/2) as DOM. In: the parsed JSON. Out: elements. No network, no storage. Used by the page and by
+// A result (sdlg.result/3) as DOM. In: the parsed JSON. Out: elements. No network, no storage. Used by the page and by
 // the self-contained file.
 
 import { answer } from "./answer.js";
