@@ -29,8 +29,8 @@ calm_threads()
 import torch  # noqa: E402
 
 from sdlg.clustering import cluster_answers  # noqa: E402
-from sdlg.models.local.kv_tree import PrefixKV  # noqa: E402
 from sdlg.models.local.network import Network  # noqa: E402
+from sdlg.models.local.prefix_kv import PrefixKV  # noqa: E402
 from sdlg.models.local.prefix_store import PrefixStore  # noqa: E402
 from sdlg.models.local.transformers_model import TransformersModel  # noqa: E402
 from sdlg.nli.classifier import SequenceClassifier  # noqa: E402

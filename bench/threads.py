@@ -30,8 +30,9 @@ def measure(threads: int) -> dict[str, float]:
     from transformers import AutoModelForCausalLM
 
     from sdlg.models.local.gguf import smollm2_folder
-    from sdlg.models.local.kv_tree import MaskedTree, PrefixKV
+    from sdlg.models.local.masked_tree import MaskedTree
     from sdlg.models.local.network import Network
+    from sdlg.models.local.prefix_kv import PrefixKV
 
     torch.set_num_threads(threads)
     network = Network(AutoModelForCausalLM.from_pretrained(smollm2_folder(), dtype=torch.float32).eval())

@@ -181,6 +181,9 @@ class ScriptGrowth:
         paths = [(*self._paths[parent], token) for parent, token in zip(parents, tokens, strict=True)]
         return [self.add(path) for path in paths], torch.stack([self.logits(path) for path in paths])
 
+    def prune(self, nodes: Sequence[int]) -> None:
+        """There is room for all of them."""
+
     def close(self) -> None:
         """Nothing to leave behind."""
 

@@ -10,10 +10,16 @@ from concurrent.futures import Future
 import pytest
 
 import sdlg
+from conftest import tiny_model, tiny_nli, word_tokenizer
 from fakes import CAPITAL, MEANINGS, FakeNli
 from sdlg.concurrency.in_flight import in_thread, one_at_a_time, run_in_flight
 from sdlg.concurrency.limits import Limit, check_limit, limited, wait_for
 from sdlg.errors import BadOption, Cancelled, TimedOut
+from sdlg.loading.batching import run_in_batches
+from sdlg.models.base import DecodeRequest
+from sdlg.models.local.transformers_model import TransformersModel
+from sdlg.options import Decoding
+from sdlg.records import Prompt, StopRule
 
 
 def endless():
@@ -190,7 +196,108 @@ def test_one_at_a_time_is_one_at_a_time():
     assert door.most == 1
 
 
+class Desk:
+    """Someone who serves one at a time, and is busy until told otherwise."""
+
+    def __init__(self):
+        self._turn, self._busy, self._free = threading.RLock(), threading.Event(), threading.Event()
+
+    @one_at_a_time
+    def _serve_until_free(self):
+        self._busy.set()
+        self._free.wait(30)
+
+    @one_at_a_time
+    def serve(self):
+        return "served"
+
+    def __enter__(self):
+        self._thread = threading.Thread(target=self._serve_until_free)
+        self._thread.start()
+        self._busy.wait(10)
+        return self
+
+    def __exit__(self, *_):
+        self._free.set()
+        self._thread.join()
+
+
+def test_a_deadline_ends_waiting_for_ones_turn():
+    with Desk() as desk, limited(Limit(0.05)), pytest.raises(TimedOut, match=r"0\.05 s"):
+        desk.serve()
+    assert desk.serve() == "served"
+
+
+def test_cancelling_ends_waiting_for_ones_turn():
+    limit = Limit()
+    threading.Timer(0.05, limit.cancel).start()
+    with Desk() as desk, limited(limit), pytest.raises(Cancelled):
+        desk.serve()
+
+
+# -- batches ----------------------------------------------------------------------------------------------------
+
+
+def test_batches_run_each_different_item_once_shortest_first():
+    batches = []
+
+    def run(batch):
+        batches.append(list(batch))
+        return [item.upper() for item in batch]
+
+    assert run_in_batches(run, ["ccc", "a", "bb", "a", "dd", "ccc"], 2) == {
+        "a": "A", "bb": "BB", "dd": "DD", "ccc": "CCC",
+    }  # fmt: skip
+    assert batches == [["a", "bb"], ["dd", "ccc"]]
+    run_in_batches(lambda pairs: batches.append(pairs) or pairs, [("aaa", "b"), ("a", "b"), ("c", "d")], 9)
+    assert batches[-1] == [("a", "b"), ("c", "d"), ("aaa", "b")]
+
+
+def test_a_deadline_stops_a_classifier_between_batches(monkeypatch):
+    """So it does in every model that reads in batches."""
+    nli, limit, batches = tiny_nli(), Limit(), []
+    run = nli._run
+    monkeypatch.setattr(nli, "_run", lambda batch: (batches.append(len(batch)), limit.cancel(), run(batch))[-1])
+    with limited(limit), pytest.raises(Cancelled):
+        nli.judge("", [("yes", f"no {number}") for number in range(100)])
+    assert batches == [32]
+
+
+def test_a_deadline_stops_the_reading_of_a_long_prompt(monkeypatch):
+    monkeypatch.setattr("sdlg.models.local.transformers_model._PREFILL_CHUNK", 4)
+    lm, limit = TransformersModel(tiny_model("llama"), word_tokenizer()), Limit()
+    chain = lm._network.chain
+    monkeypatch.setattr(lm._network, "chain", lambda *args, **named: (limit.cancel(), chain(*args, **named))[-1])
+    before = lm._network.forward_tokens
+    with limited(limit), pytest.raises(Cancelled):
+        lm.decode(DecodeRequest(Prompt(tuple(range(5, 45)), StopRule()), [()], Decoding(max_tokens=2)))
+    assert lm._network.forward_tokens - before == 4
+
+
 # -- await ------------------------------------------------------------------------------------------------------
+
+
+def test_waiting_for_a_thread_is_part_of_the_timeout():
+    release, asked = threading.Event(), []
+
+    def slow(progress):
+        asked.append(progress)
+        release.wait(10)
+
+    async def two_questions():
+        pipeline = scripted_pipeline(samples=4)
+        threads = pipeline._threads._max_workers
+        busy = [asyncio.create_task(pipeline.ask_async("Where?", watch=slow)) for _ in range(threads)]
+        await asyncio.sleep(0.05)
+        began = time.monotonic()
+        with pytest.raises(TimedOut, match=r"0\.1 s"):
+            await pipeline.ask_async("Where?", timeout=0.1, watch=lambda _: pytest.fail("too late"))
+        assert time.monotonic() - began < 5
+        release.set()
+        await asyncio.gather(*busy)
+
+    asyncio.run(two_questions())
+    assert asked
 
 
 def test_cancelling_a_task_stops_its_work():

@@ -7,12 +7,16 @@ import copy
 import pytest
 import torch
 
-from conftest import tiny_lm, tiny_model
+from conftest import tiny_lm, tiny_model, word_tokenizer
 from reference import decode_from_scratch, next_logprobs
 from sdlg.models.base import DecodeRequest
-from sdlg.models.local.kv_tree import MaskedTree, PaddedRows, PrefixKV, SeparateCaches
-from sdlg.models.local.layouts import choose_layout
+from sdlg.models.local.decoding import score_paths
+from sdlg.models.local.kv_tree import PaddedRows, SeparateCaches
+from sdlg.models.local.layouts import LAYOUTS, choose_layout
+from sdlg.models.local.masked_tree import MaskedTree
 from sdlg.models.local.network import Network
+from sdlg.models.local.prefix_kv import PrefixKV
+from sdlg.models.local.transformers_model import TransformersModel
 from sdlg.options import Decoding
 from sdlg.records import Prompt, StopRule
 
@@ -226,3 +230,164 @@ def test_more_paths_than_fit_at_once_take_turns_and_stay_the_same(monkeypatch):
     monkeypatch.setattr(transformers_lm, "_MOST_PATHS", 4)
     in_turns = tiny_lm("llama").decode(DecodeRequest(PROMPT, [()] * 11, decoding, seed=3))
     assert [c.token_ids for c in in_turns.continuations] == [c.token_ids for c in together.continuations]
+
+
+# -- given texts ------------------------------------------------------------------------------------------------
+
+TEXTS = [(50, 51, 52, 53, 54, 55, 56), (61,), (), (30, 31, 32), (50, 51, 52, 53, 54, 55, 56), (7, 6, 2, 9, 8)]
+
+
+def score_by_steps(lm, texts, endings):
+    """From scratch: the log-probability of each token, and of the likeliest ending."""
+    rows = []
+    for text in texts:
+        ids = (*PROMPT.token_ids, *text)
+        steps = [next_logprobs(lm.model, ids[: len(PROMPT.token_ids) + k]) for k in range(len(text) + 1)]
+        rows.append([*(float(steps[k][token]) for k, token in enumerate(text)), float(steps[-1][endings].max())])
+    return rows
+
+
+def score_texts(lm, texts, endings):
+    prefix_kv, tip, _ = lm._prefix_kv(PROMPT, at_tip=False)
+    tree = LAYOUTS[lm.layout](prefix_kv)
+    starts = lm._starts(tree, prefix_kv, PROMPT.token_ids, [()] * len(texts), tip)
+    rows = score_paths(tree, starts, texts, [endings] * len(texts))
+    tree.close()
+    lm._store.keep(prefix_kv)
+    return rows
+
+
+@pytest.mark.parametrize(("family", "layout"), ALLOWED)
+def test_given_texts_are_scored_as_from_scratch(family, layout, monkeypatch):
+    lm = TransformersModel(tiny_model(family), word_tokenizer(), layout=layout)
+    lm.decode(DecodeRequest(PROMPT, [()], GREEDY))  # the prefix is longer than the prompt
+    wanted = score_by_steps(lm, TEXTS, [2, 40])
+    for tokens in (128, 3):  # at once, and in pieces
+        monkeypatch.setattr("sdlg.models.local.kv_tree._PASS_TOKENS", tokens)
+        for found, row in zip(score_texts(lm, TEXTS, [2, 40]), wanted, strict=True):
+            assert found == pytest.approx(row, abs=1e-4)
+        for found, row in zip(score_texts(lm, TEXTS, []), wanted, strict=True):
+            assert found == pytest.approx(row[:-1], abs=1e-4)
+
+
+@pytest.mark.parametrize(("family", "passes"), [("llama", 1), ("bloom", 1), ("gpt_neo", len(TEXTS) - 1)])
+def test_a_given_text_takes_one_pass(family, passes):
+    lm = TransformersModel(tiny_model(family), word_tokenizer())
+    lm.decode(DecodeRequest(PROMPT, [()], GREEDY))
+    before = lm._network.steps
+    score_texts(lm, TEXTS, [2])
+    assert lm._network.steps - before == passes
+
+
+@pytest.mark.parametrize(("family", "layout"), [("llama", "tree"), ("bloom", "rows"), ("llama", "separate")])
+def test_scoring_many_texts_holds_the_logits_and_columns_of_one_pass(family, layout, monkeypatch):
+    lm = TransformersModel(tiny_model(family), word_tokenizer(), layout=layout)
+    call, rows, columns = lm._network._call, [], []
+
+    def watched(cache, *args, **named):
+        logits = call(cache, *args, **named)
+        rows.append(logits.shape[0] * logits.shape[1])
+        columns.append(cache.get_seq_length())
+        return logits
+
+    monkeypatch.setattr(lm._network, "_call", watched)
+    texts = [tuple(range(10, 10 + length)) for length in (40, 1, 1, 40, 60, 3, 2, 60, 60)]
+    score_texts(lm, texts, [2])
+    assert max(rows) <= 128
+    assert max(columns) <= len(PROMPT.token_ids) + 128
+
+
+# -- memory -----------------------------------------------------------------------------------------------------
+
+
+def test_a_path_that_nobody_else_continues_is_not_copied(monkeypatch):
+    forks = []
+    fork = PrefixKV.fork
+    monkeypatch.setattr(PrefixKV, "fork", lambda self, length: (forks.append(length), fork(self, length))[-1])
+    prefix_kv = PrefixKV(Network(tiny_model("gpt_neo")), native=True)
+    prefix_kv.extend([5, 9, 17])
+    paths = SeparateCaches(prefix_kv)
+    (a, b), _ = paths.grow([2, 1], [40, 41])
+    assert len(forks) == 2  # of the prefix, which stays
+    (c, d, e), _ = paths.grow([a, a, b], [50, 51, 52])
+    assert len(forks) == 3  # a forks, and one of the two has it
+    _, logits = paths.grow([c, d, e], [60, 60, 60])
+    assert len(forks) == 3
+    wanted = [[5, 9, 17, 40, 50, 60], [5, 9, 17, 40, 51, 60], [5, 9, 41, 52, 60]]
+    assert torch.allclose(
+        torch.log_softmax(logits, -1),
+        torch.stack([next_logprobs(prefix_kv.network.model, ids) for ids in wanted]),
+        atol=1e-4,
+    )
+
+
+def watch_trees(monkeypatch):
+    """The columns of every step, and the elements of its mask."""
+    columns, elements = [], []
+    run = Network.tree
+
+    def watched(self, cache, tokens, positions, visible, positions_of_columns):
+        columns.append(visible.shape[1])
+        elements.append(visible.numel())
+        return run(self, cache, tokens, positions, visible, positions_of_columns)
+
+    monkeypatch.setattr(Network, "tree", watched)
+    return columns, elements
+
+
+@pytest.mark.parametrize("family", ["llama", "gemma3"])
+def test_paths_that_have_ended_leave_no_columns(family, monkeypatch):
+    """Twelve paths of which one goes on: half of the columns that are kept are seen by somebody."""
+    monkeypatch.setattr("sdlg.models.local.masked_tree._SPARSE_COLUMNS", 16)
+    prefix_kv = PrefixKV(Network(tiny_model(family)), native=False)
+    prefix_kv.extend([5, 9, 17])
+    columns, elements = watch_trees(monkeypatch)
+    tree, path = MaskedTree(prefix_kv), [5, 9, 17]
+    nodes, tokens = [2] * 12, list(range(30, 42))
+    for step in range(40):
+        tree.prune(nodes)
+        nodes, logits = tree.grow(nodes, tokens)
+        path.append(tokens[0])
+        assert torch.allclose(torch.log_softmax(logits[0], -1), next_logprobs(prefix_kv.network.model, path), atol=1e-4)
+        if step == 10:
+            nodes = nodes[:1]
+        tokens = [(7 * token + step) % 90 + 3 for token in tokens[: len(nodes)]]
+    assert max(columns) == 3 + 12 * 11
+    assert columns[-1] == 3 + 40  # its own path
+    assert max(elements) == 12 * max(columns)
+    assert tree.keep_path(nodes[0])
+    assert prefix_kv.ids == path
+    logits = prefix_kv.extend([43])
+    assert torch.allclose(
+        torch.log_softmax(logits[0], -1), next_logprobs(prefix_kv.network.model, [*path, 43]), atol=1e-4
+    )
+
+
+def test_long_answers_and_short_ones_share_memory_that_only_the_long_ones_need(monkeypatch):
+    """And decode what they decode without that."""
+    decoding = Decoding(strategy="multinomial", max_tokens=60, temperature=2.0)
+    request = DecodeRequest(Prompt(PROMPT.token_ids, StopRule(frozenset(range(2, 12)))), [()] * 24, decoding, seed=5)
+    columns, _ = watch_trees(monkeypatch)
+    wanted = TransformersModel(tiny_model("llama"), word_tokenizer()).decode(request).continuations
+    most = max(columns)
+    monkeypatch.setattr("sdlg.models.local.masked_tree._SPARSE_COLUMNS", 16)
+    columns.clear()
+    found = TransformersModel(tiny_model("llama"), word_tokenizer()).decode(request).continuations
+    assert [one.token_ids for one in found] == [one.token_ids for one in wanted]
+    for one, other in zip(found, wanted, strict=True):
+        assert one.logprobs == pytest.approx(other.logprobs, abs=1e-4)
+    assert max(columns) < 0.8 * most
+
+
+@pytest.mark.parametrize("strategy", ["beam", "diverse_beam"])
+def test_a_search_keeps_the_columns_of_its_best_hypothesis(strategy, monkeypatch):
+    decoding = Decoding(strategy=strategy, max_tokens=30, beams=4)
+    request = DecodeRequest(PROMPT, [()], decoding)
+    wanted = TransformersModel(tiny_model("llama"), word_tokenizer()).decode(request).continuations[0]
+    monkeypatch.setattr("sdlg.models.local.masked_tree._SPARSE_COLUMNS", 8)
+    columns, _ = watch_trees(monkeypatch)
+    lm = TransformersModel(tiny_model("llama"), word_tokenizer())
+    assert lm.decode(request).continuations[0].token_ids == wanted.token_ids
+    assert max(columns) < 80
+    branch = lm.decode(DecodeRequest(PROMPT, [(*wanted.token_ids[:3], 71)], GREEDY))
+    assert branch.cost.forward_tokens == branch.continuations[0].decisions

@@ -67,6 +67,9 @@ def ask(
     return pipeline.ask(asked, timeout=timeout)
 
 
-async def ask_async(question: str | Question, **named: Any) -> Result:
-    """`ask` for `await`, with the same arguments: for servers and notebooks. Cancelling it stops the work."""
-    return await in_thread(partial(ask, question, **named))
+async def ask_async(question: str | Question, *, timeout: float | None = None, **named: Any) -> Result:
+    """`ask` for `await`, with the same arguments: for servers and notebooks. Cancelling it stops the work.
+
+    `timeout` counts from this call: loading the models and waiting for a thread are part of it.
+    """
+    return await in_thread(partial(ask, question, **named), seconds=timeout)

@@ -194,9 +194,12 @@ class Pipeline:
         timeout: float | None = None,
         watch: Watch | None = None,
     ) -> Result:
-        """The same for `await`. Cancelling it stops the work at its next step. `watch` is called in a thread."""
-        work = partial(self.ask, question, context=context, timeout=timeout, watch=watch)
-        return await in_thread(work, self._threads)
+        """The same for `await`. Cancelling it stops the work at its next step. `watch` is called in a thread.
+
+        `timeout` counts from this call, also while others are answered first.
+        """
+        work = partial(self.ask, question, context=context, watch=watch)
+        return await in_thread(work, self._threads, seconds=timeout)
 
     @cached_property
     def _threads(self) -> ThreadPoolExecutor:

@@ -15,7 +15,7 @@ from threading import RLock
 from typing import Concatenate, ParamSpec, Protocol, TypeVar
 
 from ..errors import BadOption
-from .limits import Limit, limited
+from .limits import Limit, holding, limited
 
 A = TypeVar("A")
 B = TypeVar("B")
@@ -68,15 +68,22 @@ def _done(work: Callable[[A], B], item: A) -> Future[B]:
     return future
 
 
-async def in_thread(work: Callable[[], B], pool: Executor | None = None) -> B:
-    """Work that waits, for `await`. Cancelling it stops the work at its next step."""
-    limit, context = Limit(), copy_context()
+async def in_thread(work: Callable[[], B], pool: Executor | None = None, *, seconds: float | None = None) -> B:
+    """Work that waits, for `await`. Cancelling it stops the work at its next step.
+
+    The time it may take counts from now, so waiting until a thread is free is part of it.
+    """
+    limit, context = Limit(seconds), copy_context()
     running = asyncio.get_running_loop().run_in_executor(pool, lambda: context.run(_limited, limit, work))
     try:
-        return await running
-    except asyncio.CancelledError:
+        while not running.done():
+            await asyncio.wait([running], timeout=limit.remaining())
+            if not running.done():
+                limit.check()
+        return running.result()
+    finally:  # nobody waits any more: work that has not begun never does, the rest ends at its next step
         limit.cancel()
-        raise
+        running.cancel()
 
 
 class _TakesTurns(Protocol):
@@ -87,11 +94,11 @@ S = TypeVar("S", bound=_TakesTurns)
 
 
 def one_at_a_time(method: Callable[Concatenate[S, P], B]) -> Callable[Concatenate[S, P], B]:
-    """A method that only one thread runs at once, under the object's lock `_turn`."""
+    """A method that only one thread runs at once, under the object's lock `_turn`, within the caller's limit."""
 
     @wraps(method)
     def with_turn(self: S, /, *args: P.args, **kwargs: P.kwargs) -> B:
-        with self._turn:
+        with holding(self._turn):
             return method(self, *args, **kwargs)
 
     return with_turn

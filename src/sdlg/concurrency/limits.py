@@ -4,7 +4,7 @@
         ...  # raises TimedOut after 30 s, Cancelled after limit.cancel()
 
 The limit holds for all that is called inside, like a cancel scope. What works step by step calls `check_limit`; what
-waits for others uses `wait_for`. A limit inside another one ends with it.
+waits for others uses `wait_for`, what takes turns `holding`. A limit inside another one ends with it.
 """
 
 from __future__ import annotations
@@ -14,12 +14,14 @@ from collections.abc import Iterator
 from concurrent.futures import CancelledError, Future
 from contextlib import contextmanager
 from contextvars import ContextVar
-from threading import Lock
+from threading import Lock, RLock
 from typing import Any, TypeVar
 
 from ..errors import BadOption, Cancelled, TimedOut
 
 T = TypeVar("T")
+
+_LOOK_AGAIN_SECONDS = 0.05  # a lock cannot be told to give up waiting: how soon a cancellation is seen
 
 
 class Limit:
@@ -114,6 +116,18 @@ def check_limit() -> None:
     limit = _current.get()
     if limit is not None:
         limit.check()
+
+
+@contextmanager
+def holding(lock: RLock) -> Iterator[None]:
+    """With this lock, unless the limit that holds here is over before it is free."""
+    check_limit()
+    while not lock.acquire(timeout=_LOOK_AGAIN_SECONDS):
+        check_limit()
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 def wait_for(future: Future[T]) -> T:

@@ -19,6 +19,7 @@ from transformers import AutoModelForSequenceClassification
 
 from ..concurrency.in_flight import one_at_a_time
 from ..errors import ModelNotFound, first_line
+from ..loading.batching import run_in_batches
 from ..loading.devices import pick_device
 from ..loading.tokenizers import load_tokenizer
 
@@ -66,12 +67,8 @@ class Bleurt:
     @one_at_a_time
     def scores(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
         """One rating per (answer, reference)."""
-        todo = sorted(set(pairs), key=lambda pair: (len(pair[0]) + len(pair[1]), pair))
-        known: dict[tuple[str, str], float] = {}
-        for first in range(0, len(todo), _BATCH):
-            batch = todo[first : first + _BATCH]
-            known.update(zip(batch, self._run(batch), strict=True))
-        return [known[pair] for pair in pairs]
+        ratings = run_in_batches(self._run, sorted(pairs), _BATCH)  # sorted: a rating depends on no order
+        return [ratings[pair] for pair in pairs]
 
     def _run(self, batch: Sequence[tuple[str, str]]) -> list[float]:
         self.pairs_run += len(batch)

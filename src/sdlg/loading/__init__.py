@@ -1,1 +1,1 @@
-"""What loading a model needs, whichever kind it is: devices, tokenizers, wheels, and our folder of converted files."""
+"""What every kind of model needs to be loaded and fed: devices, tokenizers, wheels, our folder of files, batches."""

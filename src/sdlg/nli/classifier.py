@@ -18,6 +18,7 @@ from transformers import AutoModelForSequenceClassification
 
 from ..concurrency.in_flight import one_at_a_time
 from ..errors import LabelNotFound, ModelNotFound, first_line
+from ..loading.batching import run_in_batches
 from ..loading.devices import pick_device
 from ..loading.tokenizers import load_tokenizer
 from ..records import Cost
@@ -92,13 +93,8 @@ class SequenceClassifier:
         """Whether the first answer entails the second, for each pair."""
         statements = {answer: self._statement(question, answer)[0] for pair in pairs for answer in pair}
         wanted = [(statements[first], statements[second]) for first, second in pairs]
-        todo = [pair for pair in dict.fromkeys(wanted) if pair[0] != pair[1]]
-        todo.sort(key=lambda pair: len(pair[0]) + len(pair[1]))
-        known: dict[tuple[str, str], NliProbabilities] = {}
-        for first in range(0, len(todo), _BATCH):
-            batch = todo[first : first + _BATCH]
-            known.update(zip(batch, self._run(batch), strict=True))
-        return Judged(tuple(known.get(pair, SAME_TEXT) for pair in wanted), Cost(nli_pairs=len(todo)))
+        verdicts = run_in_batches(self._run, (pair for pair in wanted if pair[0] != pair[1]), _BATCH)
+        return Judged(tuple(verdicts.get(pair, SAME_TEXT) for pair in wanted), Cost(nli_pairs=len(verdicts)))
 
     def _run(self, batch: Sequence[tuple[str, str]]) -> list[NliProbabilities]:
         inputs = self.tokenizer(

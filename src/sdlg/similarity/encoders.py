@@ -18,6 +18,7 @@ from transformers.utils import cached_file
 
 from ..concurrency.in_flight import one_at_a_time
 from ..errors import ModelNotFound, NotSupported, first_line
+from ..loading.batching import run_in_batches
 from ..loading.devices import pick_device
 from ..loading.tokenizers import load_tokenizer
 from .base import Array
@@ -65,16 +66,14 @@ class SentenceEncoder:
     @one_at_a_time
     def embed(self, texts: Sequence[str]) -> Array:
         """(texts, width)."""
-        unique = sorted(set(texts), key=len)
-        rows: dict[str, Array] = {}
-        for first in range(0, len(unique), _BATCH):
-            batch = unique[first : first + _BATCH]
-            rows.update(zip(batch, self._run(batch), strict=True))
+        rows = run_in_batches(self._run, texts, _BATCH)
         return np.stack([rows[text] for text in texts])
 
     def _run(self, batch: list[str]) -> Array:
         self.texts_run += len(batch)
-        inputs = self._tokenizer(batch, padding=True, truncation=True, max_length=_MAX_LENGTH, return_tensors="pt")
+        inputs = self._tokenizer(
+            list(batch), padding=True, truncation=True, max_length=_MAX_LENGTH, return_tensors="pt"
+        )
         inputs = inputs.to(self._model.device)
         with torch.inference_mode():
             states = self._model(**inputs).last_hidden_state  # (batch, pieces, width)
@@ -107,14 +106,10 @@ class CrossEncoder:
     @one_at_a_time
     def similarity(self, pairs: Sequence[tuple[str, str]]) -> Array:
         """One score per pair."""
-        todo = sorted({pair for pair in pairs if pair[0] != pair[1]}, key=lambda pair: len(pair[0]) + len(pair[1]))
-        known: dict[tuple[str, str], float] = {}
-        for first in range(0, len(todo), _BATCH):
-            batch = todo[first : first + _BATCH]
-            known.update(zip(batch, self._run(batch), strict=True))
-        return np.array([known.get(pair, 1.0) for pair in pairs])
+        scores = run_in_batches(self._run, (pair for pair in pairs if pair[0] != pair[1]), _BATCH)
+        return np.array([scores.get(pair, 1.0) for pair in pairs])
 
-    def _run(self, batch: list[tuple[str, str]]) -> list[float]:
+    def _run(self, batch: Sequence[tuple[str, str]]) -> list[float]:
         inputs = self._tokenizer(
             [pair[0] for pair in batch], [pair[1] for pair in batch],
             padding=True, truncation=True, max_length=_MAX_LENGTH, return_tensors="pt",

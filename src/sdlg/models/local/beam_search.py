@@ -100,6 +100,7 @@ def beam_search(
         running = [beam for search in searches for beam in search.running]
         if not running:
             return [_results(searches, k, count) for k, count in enumerate(wanted)]
+        tree.prune([beam.node for search in searches for beam in (*search.running, *search.done)])
         nodes, logits = tree.grow([beam.node for beam in running], [beam.ids[-1] for beam in running])
         placed = iter(nodes)
         rows_of = []

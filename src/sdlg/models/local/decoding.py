@@ -19,7 +19,7 @@ from ...records import Alternative
 from ..base import Continuation, DecodeRequest, finished, path_generator
 from ..stopping import Stop, find_stop
 from .choosing import alternatives_above, choose_greedy, choose_multinomial
-from .kv_tree import KVTree
+from .kv_tree import KVTree, PathTree
 
 TextOf = Callable[[Sequence[int]], str]
 
@@ -98,29 +98,29 @@ def decode_paths(
         if not going:
             return [path.finish() for path in paths]
         live = going
+        tree.prune([path.node for path in live])
         nodes, logits = tree.grow([path.node for path in live], [path.ids[-1] for path in live])
         for path, node in zip(live, nodes, strict=True):
             path.node = node
 
 
 def score_paths(
-    tree: KVTree, starts: Sequence[Start], targets: Sequence[Sequence[int]], endings: Sequence[Sequence[int]]
+    tree: PathTree, starts: Sequence[Start], targets: Sequence[Sequence[int]], endings: Sequence[Sequence[int]]
 ) -> list[list[float]]:
     """The log-probabilities of given tokens after each start, and of the likeliest of its endings, if it has any."""
-    found: list[list[float]] = [[] for _ in starts]
-    nodes = [start.node for start in starts]
-    live = [k for k in range(len(starts)) if targets[k] or endings[k]]
-    logits = torch.stack([start.logits for start in starts])[live]
-    while live:
-        check_limit()
-        logprobs = torch.log_softmax(logits, dim=-1)
-        for row, k in enumerate(live):
-            at = len(found[k])
-            allowed = [targets[k][at]] if at < len(targets[k]) else list(endings[k])
-            found[k].append(float(logprobs[row, allowed].max()))
-        live = [k for k in live if len(found[k]) < len(targets[k]) + bool(endings[k])]
-        if live:
-            grown, logits = tree.grow([nodes[k] for k in live], [targets[k][len(found[k]) - 1] for k in live])
-            for k, node in zip(live, grown, strict=True):
-                nodes[k] = node
-    return found
+    wanted = [
+        [*([token] for token in tokens), *([list(ends)] if ends else [])]
+        for tokens, ends in zip(targets, endings, strict=True)
+    ]
+    logprobs = [_likeliest(start.logits[None], steps[:1]) for start, steps in zip(starts, wanted, strict=True)]
+    read = [tokens[: max(len(steps) - 1, 0)] for tokens, steps in zip(targets, wanted, strict=True)]
+    for piece in tree.run_paths([start.node for start in starts], read):
+        steps = wanted[piece.path][piece.first + 1 :]  # after its first token comes its second
+        logprobs[piece.path] += _likeliest(piece.logits, steps)
+    return logprobs
+
+
+def _likeliest(logits: Tensor, steps: Sequence[Sequence[int]]) -> list[float]:
+    """The log-probability of the likeliest of the ids that each step names, from its row of logits, (rows, V)."""
+    logprobs = torch.log_softmax(logits, dim=-1)
+    return [float(row[list(ids)].max()) for row, ids in zip(logprobs, steps, strict=False)]

@@ -1,28 +1,31 @@
-"""A prefix of tokens with its keys and values, and the branches that grow from it without copying it.
+"""The branches that grow from a prefix, without copying it where the model allows that.
 
 Nodes are numbered: node k < len(prefix) is the prefix's token k, later nodes are numbered as they grow; -1 is the root.
 `grow(parents, tokens)` runs one token under each parent and gives the logits after it. Four ways to do it:
 
-    Chain      one path: the prefix itself becomes longer
-    Tree       one row, a mask lets each path see its own ancestors; nothing is copied, forks are free
-    Rows       a padded batch; the columns a row must not see are masked out (gap mask)
-    Separate   a cache of its own per path: works for any model, also those with a state instead of keys and values
+    Chain           one path: the prefix itself becomes longer
+    MaskedTree      one row, a mask lets each path see its own ancestors; nothing is copied, forks are free
+    PaddedRows      a padded batch; the columns a row must not see are masked out (gap mask)
+    SeparateCaches  a cache of its own per path: works for any model, also those with a state for keys and values
 
-layouts.py chooses among them.
+layouts.py chooses among them. The last three can also run whole paths that are given, in as few passes as possible.
+MaskedTree has a file of its own.
 """
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 import torch
 from torch import Tensor
 from transformers.cache_utils import Cache
 
-from ...records import Prompt, StopRule
-from .network import Network, RoomyLayer
+from ...concurrency.limits import check_limit
+from .prefix_kv import PrefixKV, layer_at
+
+_PASS_TOKENS = 128  # of given paths, in one pass: bounds the memory of their logits, a row of the vocabulary for each
 
 
 class KVTree(Protocol):
@@ -31,6 +34,9 @@ class KVTree(Protocol):
     def grow(self, parents: Sequence[int], tokens: Sequence[int]) -> tuple[list[int], Tensor]:
         """Run a token under each parent: their nodes, and the logits after them, (len(tokens), V)."""
 
+    def prune(self, nodes: Sequence[int]) -> None:
+        """Only the paths to these nodes will be continued or kept: the memory of others may be used again."""
+
     def close(self) -> None:
         """Leave the prefix as it was."""
 
@@ -38,78 +44,43 @@ class KVTree(Protocol):
         """Make the path to this node the prefix, if that is possible without running the model."""
 
 
-NO_PROMPT = Prompt((), StopRule())
+@dataclass(frozen=True, slots=True)
+class PathLogits:
+    """The logits after some tokens of a path that was given, from its token number `first` on: (tokens, V)."""
+
+    path: int
+    first: int
+    logits: Tensor
 
 
-class PrefixKV:
-    """Tokens that were run one after another: a prompt, and perhaps an answer to it."""
+class PathTree(KVTree, Protocol):
+    """A tree that can also run whole paths."""
 
-    def __init__(self, network: Network, *, native: bool) -> None:
-        self.network, self.native = network, native
-        self.ids: list[int] = []
-        self.prompt = NO_PROMPT  # the prompt it holds, once all of it was run
-        self.tip: Tensor | None = None  # the logits after the prompt, (1, V)
-        self.cache: Cache = network.new_cache(native=native)
-
-    def extend(self, tokens: Sequence[int]) -> Tensor:
-        """Run more tokens; the logits after the last, (1, V)."""
-        # Models with a state go on from it one token at a time; given several, some of them forget it.
-        at_once = 1 if self.ids and any(self.cache.is_linear) else len(tokens)
-        for first in range(0, len(tokens), at_once):
-            some = tokens[first : first + at_once]
-            logits = self.network.chain(self.cache, some, len(self.ids))
-            self.ids.extend(some)
-        return logits
-
-    def fork(self, length: int) -> PrefixKV:
-        """A new prefix with the first `length` tokens of this one."""
-        other = PrefixKV(self.network, native=self.native)
-        if not length:
-            return other
-        if not self.native:
-            for index, layer in enumerate(self.cache.layers):
-                _layer(other.cache, index).replace(
-                    layer.keys[..., :length, :].clone(), layer.values[..., :length, :].clone()
-                )
-            other.ids = self.ids[:length]
-        elif self.can_be_cut(length):
-            other.cache, other.ids = copy.deepcopy(self.cache), self.ids[:length]
-            if length < len(self.ids):
-                other.cache.crop(length - len(self.ids))
-        else:
-            other.extend(self.ids[:length])
-        return other
-
-    def can_be_cut(self, length: int) -> bool:
-        """Whether its first `length` tokens can be had without running them again. A state has no past."""
-        if not self.native or length == len(self.ids):
-            return True
-        return bool(self.cache.is_croppable) and not any(self.cache.is_sliding)
-
-    @property
-    def nbytes(self) -> int:
-        """Memory of the keys and values, with the room they have to grow."""
-        storages = {
-            tensor.untyped_storage().data_ptr(): tensor.untyped_storage().nbytes()
-            for layer in self.cache.layers
-            for tensor in vars(layer).values()
-            if isinstance(tensor, Tensor)
-        }
-        return sum(storages.values())
+    def run_paths(self, parents: Sequence[int], paths: Sequence[Sequence[int]]) -> Iterator[PathLogits]:
+        """Run each path under its parent, and forget it. Each one's pieces come in its order; they hold no memory."""
 
 
-def _layer(cache: Cache, index: int) -> RoomyLayer:
-    while len(cache.layers) <= index:
-        cache.layers.append(RoomyLayer())
-    layer: RoomyLayer = cache.layers[index]
-    return layer
+def path_batches(paths: Sequence[Sequence[int]], size: Callable[[list[int]], int]) -> Iterator[list[int]]:
+    """The numbers of the paths that have tokens, in groups that fit into one pass; a longer one is alone.
+
+    `size` says how many tokens a pass over paths of these lengths runs.
+    """
+    group: list[int] = []
+    for number, path in enumerate(paths):
+        if group and size([*(len(paths[other]) for other in group), len(path)]) > _PASS_TOKENS:
+            yield group
+            group = []
+        if path:
+            group.append(number)
+    if group:
+        yield group
 
 
-def _cut(prefix_kv: PrefixKV, length: int) -> bool:
-    if length < len(prefix_kv.ids):
-        prefix_kv.cache.crop(length - len(prefix_kv.ids))
-        prefix_kv.ids = prefix_kv.ids[:length]
-    return True
+def passes(length: int) -> Iterator[slice]:
+    """The passes over so many tokens."""
+    for first in range(0, length, _PASS_TOKENS):
+        check_limit()
+        yield slice(first, min(first + _PASS_TOKENS, length))
 
 
 class Chain:
@@ -124,76 +95,15 @@ class Chain:
         logits = self._prefix_kv.extend(tokens)
         return [len(self._prefix_kv.ids) - 1], logits
 
+    def prune(self, nodes: Sequence[int]) -> None:
+        """There is one path only."""
+
     def close(self) -> None:
         """The trunk keeps what has grown."""
 
     def keep_path(self, node: int) -> bool:
         """It is the prefix already."""
         return node == len(self._prefix_kv.ids) - 1
-
-
-class MaskedTree:
-    """One row; each token sees its ancestors. A node is a column of the cache."""
-
-    def __init__(self, prefix_kv: PrefixKV) -> None:
-        self._prefix_kv = prefix_kv
-        self._shared = len(prefix_kv.ids)
-        self._seen_of_prefix: list[int] = []  # per grown node: how many prefix columns it sees
-        self._positions: list[int] = []  # per grown node: its depth
-        self._tokens: list[int] = []
-        self._sees = torch.zeros((256, 256), dtype=torch.bool)  # grown node × grown column
-
-    def grow(self, parents: Sequence[int], tokens: Sequence[int]) -> tuple[list[int], Tensor]:
-        """A parent may also be a node of this same call."""
-        first = len(self._positions)
-        for offset, (parent, token) in enumerate(zip(parents, tokens, strict=True)):
-            self._add(first + offset, parent - self._shared, token)
-        grown = len(self._positions)
-        seen = torch.tensor(self._seen_of_prefix[first:])
-        of_prefix = torch.arange(self._shared)[None] < seen[:, None]  # (q, prefix)
-        visible = torch.cat([of_prefix, self._sees[first:grown, :grown]], dim=1)
-        positions = torch.tensor(self._positions)
-        columns = torch.cat([torch.arange(self._shared), positions])
-        logits = self._prefix_kv.network.tree(self._prefix_kv.cache, tokens, positions[first:], visible, columns)
-        return [self._shared + node for node in range(first, grown)], logits
-
-    def _add(self, node: int, parent: int, token: int) -> None:
-        if node == len(self._sees):
-            bigger = torch.zeros((2 * node, 2 * node), dtype=torch.bool)
-            bigger[:node, :node] = self._sees
-            self._sees = bigger
-        if parent < 0:  # a prefix token, or the root
-            self._seen_of_prefix.append(self._shared + parent + 1)
-            self._positions.append(self._shared + parent + 1)
-        else:
-            self._seen_of_prefix.append(self._seen_of_prefix[parent])
-            self._positions.append(self._positions[parent] + 1)
-            self._sees[node] = self._sees[parent]
-        self._sees[node, node] = True
-        self._tokens.append(token)
-
-    def close(self) -> None:
-        """Drop the grown columns: the cache is the prefix's again."""
-        if self._positions:
-            self._prefix_kv.cache.crop(-len(self._positions))
-            self._positions.clear()
-
-    def keep_path(self, node: int) -> bool:
-        """Gather the node's columns: its path becomes the prefix."""
-        index = node - self._shared
-        if index < 0:  # nothing of the path had to be run: the prefix's beginning is all there is
-            self.close()
-            return _cut(self._prefix_kv, node + 1)
-        grown = self._sees[index].nonzero()[:, 0]
-        columns = torch.cat([torch.arange(self._seen_of_prefix[index]), grown + self._shared])
-        for layer in self._prefix_kv.cache.layers:
-            where = columns.to(layer.keys.device)
-            layer.replace(layer.keys.index_select(-2, where), layer.values.index_select(-2, where))
-        self._prefix_kv.ids = self._prefix_kv.ids[: self._seen_of_prefix[index]] + [
-            self._tokens[i] for i in grown.tolist()
-        ]
-        self._positions.clear()
-        return True
 
 
 class PaddedRows:
@@ -211,13 +121,33 @@ class PaddedRows:
         """Parents are prefix tokens or nodes of the call before."""
         self._arrange(parents)
         depths = [parent + 1 if parent < self._shared else self._depth[parent] + 1 for parent in parents]
-        self._visible = torch.cat([self._visible, torch.ones((len(tokens), 1), dtype=torch.bool)], dim=1)
-        logits = self._prefix_kv.network.rows(self._cache, tokens, depths, self._visible)
+        logits = self._run(
+            torch.tensor(list(tokens))[:, None], torch.tensor(depths)[:, None], torch.ones(len(tokens), 1)
+        )
         nodes = list(range(self._next_node, self._next_node + len(tokens)))
         self._next_node += len(tokens)
         self._row_of = {node: row for row, node in enumerate(nodes)}
         self._depth = dict(zip(nodes, depths, strict=True))
-        return nodes, logits
+        return nodes, logits[:, -1]
+
+    def _run(self, ids: Tensor, positions: Tensor, are_tokens: Tensor) -> Tensor:
+        """Append columns to all rows, (rows, new); those that are padding are never seen."""
+        self._visible = torch.cat([self._visible, are_tokens.bool()], dim=1)
+        return self._prefix_kv.network.rows(self._cache, ids, positions, self._visible)
+
+    def run_paths(self, parents: Sequence[int], paths: Sequence[Sequence[int]]) -> Iterator[PathLogits]:
+        """As many as fit into a pass, in rows of a batch that are padded at their ends."""
+        for group in path_batches(paths, size=_padded):
+            rows = PaddedRows(self._prefix_kv)
+            rows._arrange([parents[number] for number in group])
+            lengths = torch.tensor([len(paths[number]) for number in group])[:, None]
+            ids = torch.nn.utils.rnn.pad_sequence([torch.tensor(list(paths[k])) for k in group], batch_first=True)
+            places = torch.arange(ids.shape[1])[None].expand(ids.shape)
+            positions = places + torch.tensor([[parents[number] + 1] for number in group])
+            for now in passes(ids.shape[1]):
+                logits = rows._run(ids[:, now], positions[:, now], (places < lengths)[:, now])
+                for row, number in enumerate(group):  # several, and all in this pass; or one that fills it
+                    yield PathLogits(number, now.start, logits[row, : len(paths[number]) - now.start])
 
     def _arrange(self, parents: Sequence[int]) -> None:
         rows = [self._row_of.get(parent, -1) for parent in parents]
@@ -230,7 +160,7 @@ class PaddedRows:
         is_fresh = torch.tensor([row < 0 for row in rows])
         self._visible = torch.where(is_fresh[:, None], fresh, kept)
         for index, layer in enumerate(self._prefix_kv.cache.layers):
-            _layer(self._cache, index).replace(
+            layer_at(self._cache, index).replace(
                 *(self._pick(index, name, old, is_fresh, width, getattr(layer, name)) for name in ("keys", "values"))
             )
 
@@ -242,12 +172,19 @@ class PaddedRows:
         chosen = getattr(layer, name)[old.to(prefix_kv.device)]
         return torch.where(is_fresh.to(prefix_kv.device)[:, None, None, None], padded, chosen)
 
+    def prune(self, nodes: Sequence[int]) -> None:
+        """Rows that are not continued are dropped anyway."""
+
     def close(self) -> None:
         """The trunk was never touched."""
 
     def keep_path(self, node: int) -> bool:
         """Not without a copy."""
         return False
+
+
+def _padded(lengths: list[int]) -> int:
+    return len(lengths) * max(lengths)
 
 
 class SeparateCaches:
@@ -261,15 +198,32 @@ class SeparateCaches:
     def grow(self, parents: Sequence[int], tokens: Sequence[int]) -> tuple[list[int], Tensor]:
         """Parents that are not named are dropped."""
         tips, logits = [], []
-        for parent, token in zip(parents, tokens, strict=True):
-            source = self._tips.get(parent)
-            tip = source.fork(len(source.ids)) if source else self._prefix_kv.fork(parent + 1)
+        for k, (parent, token) in enumerate(zip(parents, tokens, strict=True)):
+            tip = self._fork(parent) if parent in parents[k + 1 :] else self._take(parent)
             logits.append(tip.extend([token])[0])
             tips.append(tip)
         nodes = list(range(self._next_node, self._next_node + len(tips)))
         self._next_node += len(tips)
         self._tips = dict(zip(nodes, tips, strict=True))
         return nodes, torch.stack(logits)
+
+    def _fork(self, parent: int) -> PrefixKV:
+        source = self._tips.get(parent)
+        return source.fork(len(source.ids)) if source else self._prefix_kv.fork(parent + 1)
+
+    def _take(self, parent: int) -> PrefixKV:
+        """Whoever continues a path last may have its cache; the prefix's own stays."""
+        return self._tips.pop(parent, None) or self._fork(parent)
+
+    def run_paths(self, parents: Sequence[int], paths: Sequence[Sequence[int]]) -> Iterator[PathLogits]:
+        """One after the other."""
+        for number, (parent, path) in enumerate(zip(parents, paths, strict=True)):
+            tip = self._prefix_kv.fork(parent + 1) if path else self._prefix_kv
+            for now in passes(len(path)):
+                yield PathLogits(number, now.start, tip.extend(path[now], keep=now.stop - now.start))
+
+    def prune(self, nodes: Sequence[int]) -> None:
+        """Paths that are not continued are dropped anyway."""
 
     def close(self) -> None:
         """The trunk was never touched."""

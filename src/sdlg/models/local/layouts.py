@@ -15,8 +15,10 @@ import torch
 from torch import Tensor
 
 from ...errors import RunError
-from .kv_tree import MaskedTree, PaddedRows, PrefixKV, SeparateCaches
+from .kv_tree import PaddedRows, SeparateCaches
+from .masked_tree import MaskedTree
 from .network import Network
+from .prefix_kv import PrefixKV
 
 LAYOUTS: Mapping[str, type[MaskedTree] | type[PaddedRows] | type[SeparateCaches]] = {
     "tree": MaskedTree,

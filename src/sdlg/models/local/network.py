@@ -88,10 +88,10 @@ class Network:
         """An empty cache: the model's own kind, or ours, which keeps every column."""
         return DynamicCache(config=self.model.config) if native else Cache(layer_class_to_replicate=RoomyLayer)
 
-    def chain(self, cache: Cache, tokens: Sequence[int], start: int) -> Tensor:
-        """Run tokens that follow each other and all that is in the cache. Logits after the last: (1, V)."""
+    def chain(self, cache: Cache, tokens: Sequence[int], start: int, keep: int = 1) -> Tensor:
+        """Run tokens that follow each other and all that is in the cache. Logits after the last ones: (keep, V)."""
         positions = torch.arange(start, start + len(tokens), device=self.device)[None]
-        return self._call(cache, torch.tensor([list(tokens)]), positions, None, keep_last=True)[0]
+        return self._call(cache, torch.tensor([list(tokens)]), positions, None, keep)[0]
 
     def tree(self, cache: Cache, tokens: Sequence[int], positions: Tensor, visible: Tensor, columns: Tensor) -> Tensor:
         """Run one row of tokens that see only their own path.
@@ -102,10 +102,12 @@ class Network:
         mask = next(iter(masks.values())) if len(masks) == 1 else masks
         return self._call(cache, torch.tensor([list(tokens)]), positions[None], mask)[0]
 
-    def rows(self, cache: Cache, tokens: Sequence[int], positions: Sequence[int], visible: Tensor) -> Tensor:
-        """Run one token per row of a batch; `visible` is an ordinary padding mask (rows, keys). Logits: (rows, V)."""
-        ids = torch.tensor(list(tokens))[:, None]
-        return self._call(cache, ids, torch.tensor(list(positions))[:, None], visible.long())[:, -1]
+    def rows(self, cache: Cache, ids: Tensor, positions: Tensor, visible: Tensor) -> Tensor:
+        """Run a batch: ids and positions (rows, new); `visible` is an ordinary padding mask (rows, keys).
+
+        Logits: (rows, new, V).
+        """
+        return self._call(cache, ids, positions, visible.long())
 
     def _mask(self, visible: Tensor, positions: Tensor, columns: Tensor, window: int | None) -> Tensor:
         if window is not None:
@@ -116,10 +118,11 @@ class Network:
         lowest = torch.finfo(self.model.dtype).min
         return torch.zeros(visible.shape, dtype=self.model.dtype, device=self.device).masked_fill(~visible, lowest)
 
-    def _call(self, cache: Cache, ids: Tensor, positions: Tensor, mask: Any, keep_last: bool = False) -> Tensor:
+    def _call(self, cache: Cache, ids: Tensor, positions: Tensor, mask: Any, keep: int = 0) -> Tensor:
+        """Logits of the last `keep` columns; 0, as in transformers: of all."""
         self.forward_tokens += ids.numel()
         self.steps += 1
-        extra: dict[str, Any] = {"logits_to_keep": 1} if keep_last and self._takes_keep else {}
+        extra: dict[str, Any] = {"logits_to_keep": keep} if keep and self._takes_keep else {}
         if self.takes_positions:
             extra["position_ids"] = positions.to(self.device)
         if mask is not None:
@@ -128,4 +131,4 @@ class Network:
             logits: Tensor = self.model(
                 ids.to(self.device), use_cache=True, **{self._cache_name: cache}, **extra
             ).logits
-        return (logits[:, -1:] if keep_last else logits).float()
+        return logits[:, -keep:].float()

@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 from ...records import Prompt
 from ..tokenizing import common_length
-from .kv_tree import PrefixKV
+from .prefix_kv import PrefixKV
 
 
 def usable_length(held: Prompt, prompt: Prompt) -> int:

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ...concurrency.in_flight import one_at_a_time
+from ...concurrency.limits import check_limit
 from ...options import BEAMS, STRATEGIES, Decoding
 from ...records import Cost, Generation, Prompt, Question, StopRule
 from ..base import (
@@ -35,9 +36,10 @@ from ..prompts import check_fits
 from ..tokenizing import TextSide, common_length
 from .beam_search import beam_search
 from .decoding import Start, decode_paths, score_paths
-from .kv_tree import Chain, KVTree, PrefixKV
+from .kv_tree import Chain, KVTree
 from .layouts import LAYOUTS, choose_layout
 from .network import Network
+from .prefix_kv import PrefixKV
 from .prefix_store import PrefixStore
 
 T = TypeVar("T")
@@ -217,6 +219,7 @@ class TransformersModel:
         ids, first = prompt.token_ids, len(prefix_kv.ids)
         for end in (*prompt.boundaries, len(ids)):
             while first < end:
+                check_limit()
                 some = ids[first : min(first + _PREFILL_CHUNK, end)]
                 tip = prefix_kv.extend(some)
                 first += len(some)
@@ -275,6 +278,7 @@ def _run(tree: KVTree, feeds: Sequence[_Feed]) -> list[tuple[int, Tensor]]:
     nodes = [feed.parent for feed in feeds]
     logits = torch.empty(0)
     for left in range(longest, 0, -1):
+        check_limit()
         now = [k for k, feed in enumerate(feeds) if len(feed.tokens) >= left]
         grown, logits = tree.grow([nodes[k] for k in now], [feeds[k].tokens[-left] for k in now])
         for k, node in zip(now, grown, strict=True):

@@ -48,6 +48,9 @@ class ServedTree:
         self.steps.update(zip(paths, steps, strict=True))
         return list(range(first, len(self._paths))), _rows(steps)
 
+    def prune(self, nodes: Sequence[int]) -> None:
+        """A path here is a few numbers."""
+
     def close(self) -> None:
         """There is nothing to leave."""
 

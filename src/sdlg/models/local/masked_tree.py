@@ -1,0 +1,128 @@
+"""All branches in one row of tokens: a mask lets each token see its own ancestors, and nothing is copied.
+
+In: parents and tokens. Out: nodes and logits, as kv_tree.py describes. What is remembered of a node is its parent;
+which columns a token sees is looked up when it is run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from .kv_tree import PathLogits, passes, path_batches
+from .prefix_kv import PrefixKV
+
+_SPARSE_COLUMNS = 1024  # a tree with more is made dense again when most of them belong to paths that have ended
+
+
+@dataclass(frozen=True, slots=True)
+class _Node:
+    """A token that has grown."""
+
+    parent: int
+    prefix_length: int  # how many tokens of the prefix its path begins with
+    position: int
+    token: int
+
+
+class MaskedTree:
+    """One row; each token sees its ancestors. Every node that has grown is a column of the cache."""
+
+    def __init__(self, prefix_kv: PrefixKV) -> None:
+        self._prefix_kv = prefix_kv
+        self._shared = self._next_node = len(prefix_kv.ids)
+        self._nodes: dict[int, _Node] = {}  # in the order of their columns
+        self._columns: dict[int, int] = {}  # of the cache
+
+    def grow(self, parents: Sequence[int], tokens: Sequence[int]) -> tuple[list[int], Tensor]:
+        """A parent may also be a node of this same call."""
+        nodes = [self._add(parent, token) for parent, token in zip(parents, tokens, strict=True)]
+        visible = torch.zeros((len(nodes), self._shared + len(self._nodes)), dtype=torch.bool)  # (q, keys)
+        for row, node in enumerate(nodes):
+            visible[row, : self._nodes[node].prefix_length] = True
+            visible[row, [self._columns[one] for one in self._path(node)]] = True
+        positions = torch.tensor([node.position for node in self._nodes.values()])
+        columns = torch.cat([torch.arange(self._shared), positions])
+        logits = self._prefix_kv.network.tree(self._prefix_kv.cache, tokens, positions[-len(nodes) :], visible, columns)
+        return nodes, logits
+
+    def _add(self, parent: int, token: int) -> int:
+        above = self._nodes.get(parent)  # None: a prefix token, or the root
+        node = self._next_node
+        self._nodes[node] = _Node(
+            parent, above.prefix_length if above else parent + 1, above.position + 1 if above else parent + 1, token
+        )
+        self._columns[node] = self._shared + len(self._columns)
+        self._next_node += 1
+        return node
+
+    def _path(self, node: int) -> list[int]:
+        """The nodes from the prefix to this one, that have grown."""
+        path = []
+        while node in self._nodes:
+            path.append(node)
+            node = self._nodes[node].parent
+        return path[::-1]
+
+    def run_paths(self, parents: Sequence[int], paths: Sequence[Sequence[int]]) -> Iterator[PathLogits]:
+        """As many as fit into a pass, one beside the other."""
+        for group in path_batches(paths, size=sum):
+            tokens = [(number, place) for number in group for place in range(len(paths[number]))]
+            first_node = self._next_node
+            above = [first_node + k - 1 if place else parents[number] for k, (number, place) in enumerate(tokens)]
+            for now in passes(len(tokens)):
+                _, logits = self.grow(above[now], [paths[number][place] for number, place in tokens[now]])
+                yield from _by_path(tokens[now], logits)
+            self.close()
+
+    def prune(self, nodes: Sequence[int]) -> None:
+        """Gather the columns that are still needed, once there are many others."""
+        if len(self._nodes) <= _SPARSE_COLUMNS:
+            return
+        needed: set[int] = set()
+        for node in nodes:
+            while node in self._nodes and node not in needed:
+                needed.add(node)
+                node = self._nodes[node].parent
+        if 2 * len(needed) < len(self._nodes):
+            self._keep_columns([*range(self._shared), *(self._columns[node] for node in self._nodes if node in needed)])
+            self._nodes = {node: facts for node, facts in self._nodes.items() if node in needed}
+            self._columns = {node: self._shared + k for k, node in enumerate(self._nodes)}
+
+    def _keep_columns(self, columns: list[int]) -> None:
+        for layer in self._prefix_kv.cache.layers:
+            where = torch.tensor(columns, device=layer.keys.device)
+            layer.replace(layer.keys.index_select(-2, where), layer.values.index_select(-2, where))
+
+    def close(self) -> None:
+        """Drop the grown columns: the cache is the prefix's again."""
+        if self._nodes:
+            self._prefix_kv.cache.crop(-len(self._nodes))
+        self._forget_nodes()
+
+    def keep_path(self, node: int) -> bool:
+        """Gather the node's columns: its path becomes the prefix."""
+        if node not in self._nodes:
+            self.close()
+            if node < self._shared:  # nothing of the path had to be run: the prefix's beginning is all there is
+                self._prefix_kv.cut(node + 1)
+            return node < self._shared
+        path, begin = self._path(node), self._nodes[node].prefix_length
+        self._keep_columns([*range(begin), *(self._columns[one] for one in path)])
+        self._prefix_kv.ids = [*self._prefix_kv.ids[:begin], *(self._nodes[one].token for one in path)]
+        self._forget_nodes()
+        return True
+
+    def _forget_nodes(self) -> None:
+        self._nodes.clear()
+        self._columns.clear()
+
+
+def _by_path(tokens: Sequence[tuple[int, int]], logits: Tensor) -> Iterator[PathLogits]:
+    """The logits after (path, place) pairs, cut where another path begins."""
+    begins = [k for k, (number, _) in enumerate(tokens) if k == 0 or tokens[k - 1][0] != number]
+    for begin, end in zip(begins, [*begins[1:], len(tokens)], strict=True):
+        yield PathLogits(*tokens[begin], logits[begin:end])
