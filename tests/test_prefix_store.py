@@ -113,5 +113,26 @@ def test_room_to_grow_counts_as_memory():
     assert lm._store.nbytes >= held
 
 
+def test_what_has_grown_and_is_gone_takes_no_memory():
+    """A prompt with thirty samples is kept as one without."""
+    lm, plain = fresh(), fresh()
+    ask(plain, 50)
+    ask(lm, 50)
+    lm.decode(DecodeRequest(after_header(50), [()] * 30, Decoding(strategy="multinomial", max_tokens=30)))
+    assert lm._store.nbytes == plain._store.nbytes
+    branch = lm.decode(DecodeRequest(after_header(50), [(71, 72)], DECODING)).continuations
+    assert branch == plain.decode(DecodeRequest(after_header(50), [(71, 72)], DECODING)).continuations
+
+
+def test_rooms_come_in_few_sizes():
+    """What a forgotten prompt leaves free fits another one: memory does not fall into pieces."""
+    lm = fresh()
+    sizes = set()
+    for length in range(20, 100, 7):
+        lm.decode(DecodeRequest(Prompt(tuple(range(5, 5 + length % 80)), STOP), [()], DECODING))
+        sizes |= {room.shape[-2] for kept in lm._store._kept for layer in kept.cache.layers for room in layer._rooms}
+    assert sizes <= {128, 256, 384}
+
+
 def test_common_length():
     assert [common_length(a, b) for a, b in [((), (1,)), ((1, 2), (1, 3)), ((1, 2), (1, 2, 3))]] == [0, 1, 2]

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from transformers.cache_utils import Cache, DynamicCache, DynamicLayer
 
-_SPARE_COLUMNS = 128
+_SPARE_COLUMNS = 128  # and rooms are multiples of it: what one leaves free fits the next, so memory is not in pieces
 # What models call windows that we do not build masks for: GPT-Neo's local attention, Llama 4's chunks, …
 _OTHER_WINDOWS = ("attention_layers", "window_size", "attention_chunk_size", "local_attention", "attention_window")
 
@@ -44,16 +44,28 @@ class RoomyLayer(DynamicLayer):  # type: ignore[misc]
 
     @staticmethod
     def _room(old: Tensor, new: Tensor, start: int, end: int) -> Tensor:
-        room = new.new_empty((*new.shape[:-2], end + max(_SPARE_COLUMNS, end // 4), new.shape[-1]))
+        room = new.new_empty((*new.shape[:-2], _room_columns(end), new.shape[-1]))
         if start:
             room[..., :start, :] = old
         return room
+
+    def trim(self) -> None:
+        """Give back room that a tree needed and its prefix does not."""
+        end = self.get_seq_length()
+        if self._rooms is not None and self._rooms[0].shape[-2] > _room_columns(end):
+            keys, values = self.keys, self.values
+            self._rooms = (self._room(keys, keys, end, end), self._room(values, values, end, end))
+            self.keys, self.values = (room[..., :end, :] for room in self._rooms)
 
     def replace(self, keys: Tensor, values: Tensor) -> None:
         """Hold these instead."""
         if not self.is_initialized:
             self.lazy_initialization(keys, values)
         self.keys, self.values, self._rooms = keys, values, None
+
+
+def _room_columns(end: int) -> int:
+    return -(-(end + max(_SPARE_COLUMNS, end // 4)) // _SPARE_COLUMNS) * _SPARE_COLUMNS
 
 
 class Network:

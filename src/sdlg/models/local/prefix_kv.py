@@ -46,6 +46,12 @@ class PrefixKV:
             self.cache.crop(length - len(self.ids))
             self.ids = self.ids[:length]
 
+    def trim(self) -> None:
+        """Give back the memory of what grew here and is gone."""
+        for layer in self.cache.layers:
+            if isinstance(layer, RoomyLayer):
+                layer.trim()
+
     def fork(self, length: int) -> PrefixKV:
         """A new prefix with the first `length` tokens of this one."""
         other = PrefixKV(self.network, native=self.native)

@@ -51,6 +51,7 @@ class PrefixStore:
 
     def keep(self, prefix_kv: PrefixKV) -> None:
         """Keep a prefix, and forget the least recently used ones that no longer fit. The newest is always kept."""
+        prefix_kv.trim()
         self._kept.append(prefix_kv)
         while len(self._kept) > 1 and self.nbytes > self._limit_bytes:
             self._kept.pop(0)
