@@ -408,7 +408,7 @@ def _rows(number: int, value: float, wrong: bool, unjudged: bool) -> dict:
     }
     scores = {"exact_match": 0.0 if wrong else 1.0} | ({} if unjudged else {"rouge_l": 0.1 if wrong else 0.7})
     return {
-        "generate": {"id": name, "question": "?", "answer": {}, "methods": {}},
+        "generate": {"id": name, "question": "?", "answer": {"text": "…"}, "methods": {}},
         "cluster": {"id": name, "methods": {}},
         "measure": {"id": name, "values": values, "reasons": {}},
         "judge": {"id": name, "scores": scores},

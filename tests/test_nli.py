@@ -12,6 +12,7 @@ from conftest import minilm_tokenizer, tiny_nli
 from sdlg.errors import LabelNotFound, ModelNotFound
 from sdlg.nli import load_nli
 from sdlg.nli.classifier import SequenceClassifier, label_indices
+from sdlg.records import Cost
 
 QUESTION = "What is the capital of France?"
 
@@ -46,7 +47,8 @@ def test_label_order_does_not_change_a_verdict():
     swapped.config.id2label = {0: "entailment", 1: "neutral", 2: "contradiction"}
     reordered = SequenceClassifier(swapped, minilm_tokenizer())
     pairs = [("Paris.", "Lyon."), ("Lyon.", "Paris.")]
-    for a, b in zip(one.judge(QUESTION, pairs), reordered.judge(QUESTION, pairs), strict=True):
+    judged, again = one.judge(QUESTION, pairs), reordered.judge(QUESTION, pairs)
+    for a, b in zip(judged.probabilities, again.probabilities, strict=True):
         assert (a.contradiction, a.neutral, a.entailment) == pytest.approx(
             (b.contradiction, b.neutral, b.entailment), abs=1e-6
         )
@@ -57,20 +59,18 @@ def test_label_order_does_not_change_a_verdict():
 
 
 def test_equal_texts_and_repeated_pairs_cost_nothing():
-    nli = tiny_nli()
-    before = nli.pairs_run
-    verdicts = nli.judge(QUESTION, [("a", "a"), ("a", "b"), ("a", "b"), ("b", "a")])
-    assert nli.pairs_run - before == 2
-    assert verdicts[0].entails
-    assert verdicts[1] == verdicts[2]
+    judged = tiny_nli().judge(QUESTION, [("a", "a"), ("a", "b"), ("a", "b"), ("b", "a")])
+    assert judged.cost == Cost(nli_pairs=2)
+    assert judged.probabilities[0].entails
+    assert judged.probabilities[1] == judged.probabilities[2]
 
 
 def test_batched_verdicts_equal_single_ones():
     nli = tiny_nli()
     pairs = [(f"answer number {k} " * (k % 5 + 1), "Lyon.") for k in range(40)]
-    together = nli.judge(QUESTION, pairs)
+    together = nli.judge(QUESTION, pairs).probabilities
     for pair, verdict in list(zip(pairs, together, strict=True))[::7]:
-        assert verdict.entailment == pytest.approx(nli.judge(QUESTION, [pair])[0].entailment, abs=1e-5)
+        assert verdict.entailment == pytest.approx(nli.judge(QUESTION, [pair]).probabilities[0].entailment, abs=1e-5)
 
 
 @pytest.mark.parametrize("family", ["bert", "deberta", "bart"])
@@ -106,7 +106,7 @@ def test_a_very_long_question_loses_its_beginning_not_the_answer():
     long = "word " * 10_000
     found = nli.input_gradients(long, "It is Paris.")
     assert ["It is Paris."[a:b] for a, b in found.spans] == ["It", "is", "Paris", "."]
-    verdicts = nli.judge(long, [("Paris.", "Lyon."), ("Paris.", "Paris.")])
+    verdicts = nli.judge(long, [("Paris.", "Lyon."), ("Paris.", "Paris.")]).probabilities
     assert verdicts[1].entails
     assert verdicts[0] != verdicts[1]
 
@@ -152,7 +152,7 @@ def test_unknown_models_are_told_apart_from_broken_ones():
 
 
 def test_the_embedded_model_knows_paris_from_lyon(nli_minilm):
-    same, other = nli_minilm.judge(QUESTION, [("Paris.", "The capital is Paris."), ("Paris.", "Lyon.")])
+    same, other = nli_minilm.judge(QUESTION, [("Paris.", "The capital is Paris."), ("Paris.", "Lyon.")]).probabilities
     assert same.entails
     assert other.contradicts
     found = nli_minilm.input_gradients(QUESTION, "The capital of France is Paris.")

@@ -38,6 +38,7 @@ from sdlg.evaluation.report.tables import Number, Table, TableRow, undefined
 from sdlg.evaluation.report.views import Target, views_of
 from sdlg.evaluation.report.wording import interval, letter, percent, shown
 from sdlg.evaluation.results import PAPER_COLUMNS, load_run, stored_name
+from sdlg.records import Generation, Sample, Substitution
 from synthetic_run import write_run
 
 SCRIPT = "The town is <script>alert('x')</script> & Paris."
@@ -349,7 +350,8 @@ def test_shared_tokens_are_what_was_measured(report):
 
 
 def sample(text, tokens, position):
-    return {"text": text, "tokens": tokens, "substitution": None if position is None else {"position": position}}
+    change = None if position is None else Substitution(position, "", "", 0, -1.0, 0.0, 0.0, 0.3)
+    return Sample(Generation(text, (), (), "eos"), tuple(tokens), change)
 
 
 def test_the_changed_word_is_marked():
