@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import math
 from dataclasses import replace
@@ -17,6 +18,7 @@ from sdlg.evaluation.plan import make_plan
 from sdlg.evaluation.results import load_run
 from sdlg.evaluation.run import run_evaluation
 from sdlg.formats.answers import parse_row
+from sdlg.formats.files import one_writer
 from sdlg.measures import MeasureInputs, inputs_of
 from sdlg.measures.inputs import InputModels, compute_inputs
 from sdlg.measures.measuring import chosen_measures, measure
@@ -272,3 +274,37 @@ def test_results_of_another_setup_are_not_mixed_into_a_file(tmp_path, monkeypatc
     assert main(["ask", QUESTION, "--out", str(out), *flags]) == UsageError.exit_code
     assert named in capsys.readouterr().err
     assert out.read_bytes() == before
+
+
+@pytest.fixture
+def scripted(monkeypatch):
+    monkeypatch.setattr("sdlg.pipeline.load_model", lambda name, **_: ScriptedModel(CAPITAL, name="smollm2"))
+    monkeypatch.setattr("sdlg.pipeline.load_nli", lambda name, **_: FakeNli(MEANINGS, name="nli-minilm"))
+
+
+def test_two_writers_of_one_file_are_one_too_many(tmp_path, scripted, capsys):
+    out = tmp_path / "results.jsonl"
+    with one_writer(out, "sdlg ask"):
+        assert main(["ask", QUESTION, "--out", str(out)]) == UsageError.exit_code
+    assert "another sdlg ask is writing" in capsys.readouterr().err
+    assert main(["ask", QUESTION, "--out", str(out)]) == 0
+    assert [path.name for path in tmp_path.iterdir()] == ["results.jsonl"]  # no lock is left behind
+
+
+@pytest.mark.parametrize(
+    "garbage", ["Où est Paris ?".encode("utf-16"), bytes(range(128, 256))], ids=["utf-16", "bytes"]
+)
+def test_a_pipe_is_read_by_the_rules_of_a_file(tmp_path, scripted, monkeypatch, capsys, garbage):
+    file = tmp_path / "questions.txt"
+    file.write_bytes(garbage)
+    assert main(["ask", "--file", str(file)]) == UsageError.exit_code
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(garbage)))
+    assert main(["ask"]) == UsageError.exit_code
+    assert "must be UTF-8" in capsys.readouterr().err
+
+
+def test_the_stages_of_another_run_are_not_gone_on_with(tmp_path, monkeypatch):
+    evaluated(tmp_path, monkeypatch, CAPITAL, methods=("sdlg",), measures=("PE",))
+    (tmp_path / "run" / "generate.jsonl").unlink()
+    with pytest.raises(UsageError, match="--samples"):
+        evaluated(tmp_path, monkeypatch, CAPITAL, methods=("sdlg",), measures=("PE",), changes={"samples": 3})

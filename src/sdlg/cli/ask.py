@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from ..concurrency.in_flight import run_in_flight
 from ..errors import BadOption, BadQuestion, Cancelled, RunError, SdlgError, ServerFailed
 from ..options import flat_options, options_from
-from .files import open_output, read_text, write_line
+from .files import is_plain_file, open_output, read_pipe, read_text, write_line
 from .flags import add_asking, add_models, add_options, load_pipeline, named_options, named_setup
 
 if TYPE_CHECKING:
@@ -120,21 +120,33 @@ def _write_page(path: Path, result: Result) -> None:
 
 def _ask_many(parsed: argparse.Namespace, changes: dict[str, object], context: str | None) -> int:
     """Questions from a file, a pipe, or the one that was typed, to JSON lines. 1 if any could not be answered."""
-    from ..formats.questions import finished_lines
-    from ..views.progress import progress_line
+    from ..formats.files import one_writer
 
     asked = _questions(parsed, context)
-    options = options_from(parsed.preset, changes)
-    done = 0
-    if parsed.out:
-        models = {"model": parsed.model, "nli": parsed.nli, "method": parsed.method.replace("-", "_")}
-        run = {**models, **flat_options(asdict(options)), **flat_options(asdict(named_setup(parsed)))}
-        done = finished_lines(Path(parsed.out), asked, run)
-        if done:
-            then = "going on" if done < len(asked) else "nothing is left to do"
-            print(f"sdlg: {parsed.out} holds {done} of {len(asked)} results; {then}", file=sys.stderr)
-    if done >= len(asked):
-        return 0
+    if not parsed.out or not is_plain_file(Path(parsed.out)):
+        return _answer_all(parsed, asked, 0)
+    with one_writer(Path(parsed.out), "sdlg ask"):
+        done = _answered_before(parsed, changes, asked)
+        return 0 if done >= len(asked) else _answer_all(parsed, asked, done)
+
+
+def _answered_before(parsed: argparse.Namespace, changes: dict[str, object], asked: list[Asked]) -> int:
+    """How many of the questions the output file has already, made with the same options."""
+    from ..formats.questions import finished_lines
+
+    models = {"model": parsed.model, "nli": parsed.nli, "method": parsed.method.replace("-", "_")}
+    options = flat_options(asdict(options_from(parsed.preset, changes)))
+    done = finished_lines(Path(parsed.out), asked, {**models, **options, **flat_options(asdict(named_setup(parsed)))})
+    if done:
+        then = "going on" if done < len(asked) else "nothing is left to do"
+        print(f"sdlg: {parsed.out} holds {done} of {len(asked)} results; {then}", file=sys.stderr)
+    return done
+
+
+def _answer_all(parsed: argparse.Namespace, asked: list[Asked], done: int) -> int:
+    """Write a line for each question after those that are done. 1 if any could not be answered."""
+    from ..views.progress import progress_line
+
     failed = 0
     with progress_line() as watch, open_output(parsed.out) as output:
         pipeline = load_pipeline(parsed, watch=watch)
@@ -165,7 +177,7 @@ def _questions(parsed: argparse.Namespace, context: str | None) -> list[Asked]:
     elif sys.stdin is None or sys.stdin.isatty():
         raise BadQuestion('no question; type one, for example: sdlg ask "Who wrote Hamlet?" (or --file, or a pipe)')
     else:
-        text = sys.stdin.buffer.read().decode("utf-8-sig", "replace")
+        text = read_pipe()
     asked = list(read_questions(text.split("\n"), context))  # not splitlines(): JSON may hold U+2028
     if not asked:
         raise BadQuestion(f"there is no question in {parsed.file or 'the input'}; put one on each line")

@@ -32,6 +32,19 @@ def read_text(path: Path) -> str:
         raise BadOption(f"cannot read {path}: {error}") from error
 
 
+def read_pipe() -> str:
+    """Standard input, by the same rules: what is not UTF-8 is refused, never answered as garbage."""
+    try:
+        return sys.stdin.buffer.read().decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise BadOption(f"cannot read standard input: {error}; it must be UTF-8") from error
+
+
+def is_plain_file(path: Path) -> bool:
+    """Whether results can be read again from it: not a pipe, nor a device."""
+    return path.is_file() or not path.exists()
+
+
 @contextmanager
 def open_output(path: str | None) -> Iterator[TextIO]:
     """A file to append to, or standard output."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import BadOption, BadQuestion, Interrupted, SdlgError
 from ..options import DEFAULT_NLI, DEFAULT_SIMILARITY, Clustering
-from .files import names_in, open_output, quiet_transformers, read_text, write_line
+from .files import names_in, open_output, quiet_transformers, read_pipe, read_text, write_line
 
 if TYPE_CHECKING:
     from ..formats.answers import AnswersRow
@@ -85,7 +85,7 @@ def _score(parsed: argparse.Namespace) -> int:
 
 
 def _text(file: str) -> str:
-    return sys.stdin.buffer.read().decode("utf-8-sig", "replace") if file == "-" else read_text(Path(file))
+    return read_pipe() if file == "-" else read_text(Path(file))
 
 
 def _make_empty(path: str | None) -> None:

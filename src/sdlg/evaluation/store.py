@@ -64,8 +64,9 @@ class Store:
 
     @property
     def has_rows(self) -> bool:
-        """Whether any question has been worked on."""
-        return self.file("generate").exists() and self.file("generate").stat().st_size > 0
+        """Whether any question has been worked on, in whichever stage: all of them belong to one plan."""
+        files = [self.file(stage) for stage in STAGES]
+        return any(file.exists() and file.stat().st_size > 0 for file in files)
 
     def make_folder(self) -> None:
         """The run's folder, unless it is something else's."""

@@ -1,12 +1,33 @@
-"""Files that are there whole, or as they were before, whatever happens while they are written."""
+"""Files with one writer, and files that are there whole or as they were before, whatever happens meanwhile."""
 
 from __future__ import annotations
 
 import os
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from ..errors import RunError
+from filelock import FileLock, Timeout
+
+from ..errors import BadOption, RunError, UsageError
+
+
+@contextmanager
+def one_writer(path: Path, writer: str) -> Iterator[None]:
+    """Nobody else writes to the file meanwhile: rows of two writers would be mixed, and every one made twice."""
+    lock = FileLock(path.with_name(f".{path.name}.lock"))
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        raise UsageError(f"another {writer} is writing to {path}; wait for it or stop it") from None
+    except (OSError, NotImplementedError) as error:
+        raise BadOption(f"cannot write {path}: {error}") from error
+    try:
+        yield
+    finally:
+        with suppress(OSError):
+            Path(lock.lock_file).unlink(missing_ok=True)
+        lock.release()
 
 
 def write_whole(path: Path, content: bytes) -> None:
