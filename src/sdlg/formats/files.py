@@ -15,6 +15,8 @@ from ..errors import BadOption, RunError, UsageError
 @contextmanager
 def one_writer(path: Path, writer: str) -> Iterator[None]:
     """Nobody else writes to the file meanwhile: rows of two writers would be mixed, and every one made twice."""
+    if not path.parent.is_dir():  # FileLock would make it
+        raise BadOption(f"cannot write {path}: there is no folder {path.parent}")
     lock = FileLock(path.with_name(f".{path.name}.lock"))
     try:
         lock.acquire(timeout=0)
