@@ -97,7 +97,7 @@ def test_a_measure_of_certainty_is_mirrored(kind):
     up = calibrate(values, wrong, choice=Choice(map=kind))
     down = calibrate(-values, wrong, higher_is_less_certain=False, choice=Choice(map=kind))
     assert down.map(-values) == pytest.approx(up.map(values), abs=1e-9)
-    assert down.told.risks == pytest.approx(up.told.risks, abs=1e-9)
+    assert down.out_of_fold.risks == pytest.approx(up.out_of_fold.risks, abs=1e-9)
     assert down.auroc == up.auroc
     assert down.keep.threshold == pytest.approx(-up.keep.threshold)
     assert (down.keep.kept, down.keep.wrong) == (up.keep.kept, up.keep.wrong)
@@ -134,8 +134,8 @@ def test_no_risk_is_finer_than_the_bins_in_which_it_was_checked():
     values = np.arange(300.0)
     found = calibrate(values, values >= 150)
     assert found.smallest == 1 / 32
-    assert found.told.risks.min() == pytest.approx(1 / 32)
-    assert found.told.risks.max() == pytest.approx(31 / 32)
+    assert found.out_of_fold.risks.min() == pytest.approx(1 / 32)
+    assert found.out_of_fold.risks.max() == pytest.approx(31 / 32)
 
 
 # -- out of fold ------------------------------------------------------------------------------------------------
@@ -158,8 +158,8 @@ def test_out_of_fold_risks_are_those_of_maps_fitted_on_the_other_folds():
     for others, held_out in StratifiedKFold(3, shuffle=True, random_state=7).split(values, wrong):
         model = IsotonicRegression(out_of_bounds="clip").fit(values[others], wrong[others])
         expected = np.clip(model.predict(values[held_out]), found.smallest, 1 - found.smallest)
-        assert found.told.risks[held_out] == pytest.approx(expected, abs=1e-12)
-        assert found.told.base_rates[held_out] == pytest.approx(wrong[others].mean())
+        assert found.out_of_fold.risks[held_out] == pytest.approx(expected, abs=1e-12)
+        assert found.out_of_fold.base_rates[held_out] == pytest.approx(wrong[others].mean())
 
 
 def test_auto_takes_the_lower_out_of_fold_brier_score_and_says_so():

@@ -21,8 +21,8 @@ from sdlg.errors import BadOption, SdlgError, UnknownName
 from sdlg.evaluation.report import read_report, render_page, report_json, write_assets
 from sdlg.evaluation.report.columns import is_ablation, paper_columns, settings_of
 from sdlg.evaluation.report.compute import (
-    Drawn,
     Parameters,
+    QuestionSamples,
     multinomial_flops,
     sar_flops,
     sdlg_flops,
@@ -308,7 +308,7 @@ def test_weights_have_names():
 
 # -- compute ----------------------------------------------------------------------------------------------------
 
-DRAWN = Drawn(prompt=10, question=4.0, lengths=(5, 6, 4), positions=(-1, 2, 3), distinct=(0, 1, 0))
+DRAWN = QuestionSamples(prompt=10, question=4.0, lengths=(5, 6, 4), positions=(-1, 2, 3), distinct=(0, 1, 0))
 SIZES = Parameters(model=100.0, nli=10.0)
 
 
@@ -330,7 +330,7 @@ def test_flops_are_those_of_the_formulas():
 
 
 def test_pairs_of_many_texts_agree_with_a_sum_over_pairs():
-    drawn = Drawn(3, 2.0, (4, 7, 5, 9), (-1, -1, -1, -1), (0, 1, 2, 3))
+    drawn = QuestionSamples(3, 2.0, (4, 7, 5, 9), (-1, -1, -1, -1), (0, 1, 2, 3))
     direct = sum(2 * 2.0 + drawn.lengths[i] + drawn.lengths[j] for i in range(4) for j in range(4) if i != j)
     assert multinomial_flops(drawn, 4, SIZES, tokens_shared).clusters == pytest.approx(2 * 10 * direct)
 

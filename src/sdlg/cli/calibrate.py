@@ -35,11 +35,11 @@ def add_calibrate(commands: Any) -> None:
     calibrate.add_argument("-o", "--out", metavar="FILE", required=True, help="the calibration, for sdlg ask")
     calibrate.add_argument("--plot", metavar="FILE", help="draw the reliability plot: .svg, .png or .pdf")
     for option in fields(Choice):
-        told = option.metadata["help"] + ("" if option.default is None else f" (default: {option.default})")
+        text = option.metadata["help"] + ("" if option.default is None else f" (default: {option.default})")
         sort = {"int": int, "float": float}.get(str(option.type).removesuffix(" | None"), str)
         flag = f"--{option.name.replace('_', '-')}"
         calibrate.add_argument(
-            flag, type=sort, default=option.default, metavar=option.metadata["metavar"], help=told.replace("%", "%%")
+            flag, type=sort, default=option.default, metavar=option.metadata["metavar"], help=text.replace("%", "%%")
         )
     calibrate.add_argument("--debug", action="store_true", help="show tracebacks")
 
@@ -50,13 +50,13 @@ def _calibrate(parsed: argparse.Namespace) -> int:
     from ..evaluation.results import load_run
     from ..evaluation.run_calibration import calibrate_run
 
-    found = calibrate_run(load_run(Path(parsed.folder)), choice)
-    found.risk.save(parsed.out)
+    calibrated_run = calibrate_run(load_run(Path(parsed.folder)), choice)
+    calibrated_run.risk.save(parsed.out)
     if draw is not None:
-        origin = found.risk.origin
+        origin = calibrated_run.risk.origin
         title = f"{origin.measure}\n{origin.method}, {origin.model} on {origin.data['name']}"
-        draw(found.calibration.reliability.bins, title)
-    print("\n".join(summary(found.risk)))
+        draw(calibrated_run.calibration.reliability.bins, title)
+    print("\n".join(summary(calibrated_run.risk)))
     print(f"written: {', '.join(filter(None, (parsed.out, parsed.plot)))}")
     return 0
 
@@ -73,16 +73,16 @@ def _drawer(path: str | None) -> Any:
 
 def summary(risk: Risk) -> list[str]:
     """What was found, for people."""
-    origin, told = risk.origin, risk.out_of_fold
-    skill, auroc = told["skill"], told["auroc"]
+    origin, scores = risk.origin, risk.out_of_fold
+    skill, auroc = scores["skill"], scores["auroc"]
     lines = [
         f"{origin.measure} of {origin.method}, {origin.samples} samples, {origin.model} on {origin.data['name']}",
         f"  {risk.n} answers, {risk.base_rate:.0%} wrong ({origin.metric} below {origin.threshold:g}); "
         f"AUROC {auroc['value']:.3f} ({auroc['low']:.3f} to {auroc['high']:.3f})",
-        f"  out of fold ({told['folds']} folds): Brier score {told['brier']:.3f}, of the base rate "
-        f"{told['brier_of_base_rate']:.3f}: skill {skill['value']:.0%} ({skill['low']:.0%} to {skill['high']:.0%})",
-        f"  calibration error (ECE) {told['ece']:.3f} in {len(told['bins'])} bins; "
-        f"{told['ece_if_perfect']:.3f} by chance alone",
+        f"  out of fold ({scores['folds']} folds): Brier score {scores['brier']:.3f}, of the base rate "
+        f"{scores['brier_of_base_rate']:.3f}: skill {skill['value']:.0%} ({skill['low']:.0%} to {skill['high']:.0%})",
+        f"  calibration error (ECE) {scores['ece']:.3f} in {len(scores['bins'])} bins; "
+        f"{scores['ece_if_perfect']:.3f} by chance alone",
         *_risk_lines(risk),
         f"  {_keep_line(risk.keep, origin.higher_is_less_certain)}",
     ]
@@ -103,8 +103,8 @@ def _keep_line(keep: RejectionRule, higher_is_less_certain: bool) -> str:
     if keep.threshold is None:
         return keep.reason
     side = "≤" if higher_is_less_certain else "≥"
-    kept = f"keep answers {side} {keep.threshold:.4g} for an error rate of {keep.wanted:.0%}"
+    rule = f"keep answers {side} {keep.threshold:.4g} for an error rate of {keep.wanted:.0%}"
     return (
-        f"{kept}: out of fold {keep.coverage:.0%} of the answers were kept, "
+        f"{rule}: out of fold {keep.coverage:.0%} of the answers were kept, "
         f"{keep.error_rate:.0%} of them wrong ({keep.low:.0%} to {keep.high:.0%})"
     )

@@ -53,9 +53,9 @@ def _report(parsed: argparse.Namespace) -> int:
 
 
 def _check_distinct(runs: list[Path]) -> None:
-    found = [run.resolve() for run in runs]
+    folders = [run.resolve() for run in runs]
     for run in runs:
-        if found.count(run.resolve()) > 1:
+        if folders.count(run.resolve()) > 1:
             raise BadOption(f"the run {run} is named twice")
 
 

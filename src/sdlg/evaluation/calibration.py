@@ -47,7 +47,7 @@ class FittedCalibration:
     n: int
     n_wrong: int
     dropped: int  # answers without a value or a verdict
-    told: OutOfFold
+    out_of_fold: OutOfFold
     reliability: Reliability
     brier_of_maps: Mapping[str, float]  # of every map that was tried, out of fold
     auroc: Figure  # of the measure itself: nothing is fitted for it
@@ -61,18 +61,18 @@ def calibrate(
     """Fit and judge. NaN is unknown, in values as in verdicts."""
     choice = choice or Choice()
     both = np.array([values, wrong], dtype=np.float64)
-    known = np.isfinite(both).all(axis=0)
-    value, verdict = both[:, known]
+    is_complete = np.isfinite(both).all(axis=0)
+    value, verdict = both[:, is_complete]
     _check_classes(verdict, choice.folds)
     smallest = 1 / (len(verdict) // number_of_bins(len(verdict)) + 2)
     fits = {
         kind: _fit(kind, value, verdict, choice, smallest, higher_is_less_certain)
         for kind in (FITTERS if choice.map == AUTO else [choice.map])
     }
-    briers = {kind: brier_score(fit.told) for kind, fit in fits.items()}
+    briers = {kind: brier_score(fit.out_of_fold) for kind, fit in fits.items()}
     best = min(briers, key=lambda kind: briers[kind])
     chosen = fits[best]
-    reliability = judge_risks(chosen.told, choice.seed)
+    reliability = judge_risks(chosen.out_of_fold, choice.seed)
     keep = keep_answers(
         value, verdict, chosen.folds, _clipped(chosen.map, smallest), choice.error_rate,
         higher_is_less_certain=higher_is_less_certain,
@@ -83,8 +83,8 @@ def calibrate(
         smallest=smallest,
         n=len(verdict),
         n_wrong=int(verdict.sum()),
-        dropped=int((~known).sum()),
-        told=chosen.told,
+        dropped=int((~is_complete).sum()),
+        out_of_fold=chosen.out_of_fold,
         reliability=reliability,
         brier_of_maps=briers,
         auroc=auroc(value if higher_is_less_certain else -value, verdict, seed=choice.seed),
@@ -126,7 +126,7 @@ class _Fit:
 
     map: RiskMap
     folds: tuple[Fold, ...]
-    told: OutOfFold
+    out_of_fold: OutOfFold
 
 
 def _fit(kind: str, values: Array, wrong: Array, choice: Choice, smallest: float, higher_is_less_certain: bool) -> _Fit:

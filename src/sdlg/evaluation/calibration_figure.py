@@ -28,12 +28,12 @@ def reliability_figure(bins: Sequence[Bin], title: str = "") -> Figure:
     figure = Figure(figsize=(4.2, 4.2), layout="constrained")
     axes = figure.add_subplot()
     axes.plot([0, 1], [0, 1], color="0.6", linewidth=0.8, zorder=0)
-    told, seen = [one.risk for one in bins], [one.share for one in bins]
+    risks, shares = [one.risk for one in bins], [one.share for one in bins]
     below = [one.share - one.share_low for one in bins]
     above = [one.share_high - one.share for one in bins]
-    axes.errorbar(told, seen, yerr=[below, above], fmt="none", ecolor="#0072b2", elinewidth=1.0, capsize=2)
+    axes.errorbar(risks, shares, yerr=[below, above], fmt="none", ecolor="#0072b2", elinewidth=1.0, capsize=2)
     most = max(one.n for one in bins)
-    axes.scatter(told, seen, s=[12 + 36 * one.n / most for one in bins], color="#0072b2")
+    axes.scatter(risks, shares, s=[12 + 36 * one.n / most for one in bins], color="#0072b2")
     n = sum(one.n for one in bins)
     axes.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02), aspect="equal")
     axes.set_title(title, fontsize=8)
@@ -52,7 +52,7 @@ def plot_format(path: Path) -> str:
 
 def reliability_bytes(bins: Sequence[Bin], title: str, file_format: str) -> bytes:
     """The figure as a file."""
-    drawn = io.BytesIO()
+    file = io.BytesIO()
     with rc_context(_STYLE):
-        reliability_figure(bins, title).savefig(drawn, format=file_format, dpi=150, metadata=_UNDATED[file_format])
-    return drawn.getvalue()
+        reliability_figure(bins, title).savefig(file, format=file_format, dpi=150, metadata=_UNDATED[file_format])
+    return file.getvalue()

@@ -45,8 +45,8 @@ class RunningAuroc:
             return
         self._wrong.append(not is_correct(scores[METRIC], THRESHOLD))
         for method, measures in values.items():
-            found = measures.get(stored_name(headline(method)))
-            last = found[-1] if found else None
+            curve = measures.get(stored_name(headline(method)))
+            last = curve[-1] if curve else None
             self._scores.setdefault(method, []).append(float("nan") if last is None else last)
 
     def __str__(self) -> str:

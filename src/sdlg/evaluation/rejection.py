@@ -37,27 +37,27 @@ class Fold:
 
 
 def keep_answers(
-    values: Array, wrong: Array, folds: Sequence[Fold], to_risk: ToRisk, wanted: float, *, higher_is_less_certain: bool
+    values: Array, wrong: Array, folds: Sequence[Fold], to_risk: ToRisk, limit: float, *, higher_is_less_certain: bool
 ) -> RejectionRule:
     """The threshold chosen on all answers, and the counts under thresholds that did not know the answer's fold."""
     sign = 1.0 if higher_is_less_certain else -1.0
-    kept = np.zeros(len(values), dtype=bool)
+    is_kept = np.zeros(len(values), dtype=bool)
     for fold in folds:
-        known = values[fold.others]
-        chosen = choose_threshold(sign * known, fold.to_risk(known), wanted)
-        kept[fold.held_out] = sign * values[fold.held_out] <= chosen
-    chosen = choose_threshold(sign * values, to_risk(values), wanted)
-    count, failures = int(kept.sum()), int(wrong[kept].sum())
+        training_values = values[fold.others]
+        threshold = choose_threshold(sign * training_values, fold.to_risk(training_values), limit)
+        is_kept[fold.held_out] = sign * values[fold.held_out] <= threshold
+    threshold = choose_threshold(sign * values, to_risk(values), limit)
+    count, failures = int(is_kept.sum()), int(wrong[is_kept].sum())
     low, high = wilson_interval(failures, count) if count else (None, None)
-    found = RejectionRule(wanted, None, count, failures, len(values), low, high)
-    reason = _why_none(found, chosen, sign * values, to_risk(values))
-    return replace(found, reason=reason) if reason else replace(found, threshold=sign * chosen)
+    rule = RejectionRule(limit, None, count, failures, len(values), low, high)
+    reason = _why_none(rule, threshold, sign * values, to_risk(values))
+    return replace(rule, reason=reason) if reason else replace(rule, threshold=sign * threshold)
 
 
-def choose_threshold(uncertainty: Array, risks: Array, wanted: float) -> float:
-    """The largest value such that the mean risk of the answers up to it is at most the wanted; NaN if there is none."""
+def choose_threshold(uncertainty: Array, risks: Array, limit: float) -> float:
+    """The largest value such that the mean risk of the answers up to it is at most the limit; NaN if there is none."""
     distinct, sizes, means = _up_to(uncertainty, risks)
-    good = np.flatnonzero((means <= wanted) & (sizes >= FEWEST_KEPT))
+    good = np.flatnonzero((means <= limit) & (sizes >= FEWEST_KEPT))
     return float(distinct[good[-1]]) if good.size else math.nan
 
 
@@ -68,19 +68,19 @@ def _up_to(uncertainty: Array, risks: Array) -> tuple[Array, Array, Array]:
     return distinct, sizes, np.cumsum(np.bincount(place, weights=risks)) / sizes
 
 
-def _why_none(found: RejectionRule, chosen: float, uncertainty: Array, risks: Array) -> str:
-    if found.n < FEWEST_KEPT:
-        return f"{found.n} answers are too few to speak of an error rate; there must be {FEWEST_KEPT}"
-    if math.isnan(chosen):
+def _why_none(rule: RejectionRule, threshold: float, uncertainty: Array, risks: Array) -> str:
+    if rule.n < FEWEST_KEPT:
+        return f"{rule.n} answers are too few to speak of an error rate; there must be {FEWEST_KEPT}"
+    if math.isnan(threshold):
         _, sizes, means = _up_to(uncertainty, risks)
         first = int(np.flatnonzero(sizes >= FEWEST_KEPT)[0])
         return (
-            f"no threshold reaches an error rate of {found.wanted:.0%}: "
+            f"no threshold reaches an error rate of {rule.wanted:.0%}: "
             f"even the {sizes[first]:.0f} most certain answers have a mean risk of {means[first]:.0%}"
         )
-    if found.kept < FEWEST_KEPT or (found.low or 0.0) > found.wanted:
+    if rule.kept < FEWEST_KEPT or (rule.low or 0.0) > rule.wanted:
         return (
-            f"no threshold holds to an error rate of {found.wanted:.0%} on answers that it was not chosen on: "
-            f"it would keep {found.kept} of {found.n}, {found.wrong} of them wrong"
+            f"no threshold holds to an error rate of {rule.wanted:.0%} on answers that it was not chosen on: "
+            f"it would keep {rule.kept} of {rule.n}, {rule.wrong} of them wrong"
         )
     return ""

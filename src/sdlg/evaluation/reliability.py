@@ -73,22 +73,22 @@ class Reliability:
         return {**asdict(self), "bins": [asdict(bin) for bin in self.bins]}
 
 
-def judge_risks(told: OutOfFold, seed: int) -> Reliability:
+def judge_risks(predictions: OutOfFold, seed: int) -> Reliability:
     """Every score of out-of-fold risks."""
-    labels = bin_labels(told.risks)
+    labels = bin_labels(predictions.risks)
     return Reliability(
-        brier=brier_score(told),
-        brier_of_base_rate=float(np.mean((told.base_rates - told.wrong) ** 2)),
-        skill=_skill(told, seed),
-        ece=float(_calibration_errors(told.risks, told.wrong[None, :], labels)[0]),
-        ece_if_perfect=_ece_if_perfect(told.risks, labels, seed),
-        bins=tuple(_bin(told, labels == label) for label in np.unique(labels)),
+        brier=brier_score(predictions),
+        brier_of_base_rate=float(np.mean((predictions.base_rates - predictions.wrong) ** 2)),
+        skill=_skill(predictions, seed),
+        ece=float(_calibration_errors(predictions.risks, predictions.wrong[None, :], labels)[0]),
+        ece_if_perfect=_ece_if_perfect(predictions.risks, labels, seed),
+        bins=tuple(_bin(predictions, labels == label) for label in np.unique(labels)),
     )
 
 
-def brier_score(told: OutOfFold) -> float:
+def brier_score(predictions: OutOfFold) -> float:
     """The mean squared error of the risks."""
-    return float(np.mean((told.risks - told.wrong) ** 2))
+    return float(np.mean((predictions.risks - predictions.wrong) ** 2))
 
 
 def number_of_bins(n: int) -> int:
@@ -104,15 +104,16 @@ def bin_labels(risks: Array) -> NDArray[np.int64]:
     return labels
 
 
-def _bin(told: OutOfFold, inside: NDArray[np.bool_]) -> Bin:
-    risks, wrong, n = told.risks[inside], int(told.wrong[inside].sum()), int(inside.sum())
+def _bin(predictions: OutOfFold, inside: NDArray[np.bool_]) -> Bin:
+    risks, wrong, n = predictions.risks[inside], int(predictions.wrong[inside].sum()), int(inside.sum())
     return Bin(float(risks.min()), float(risks.max()), float(risks.mean()), wrong, n, *wilson_interval(wrong, n))
 
 
-def _skill(told: OutOfFold, seed: int) -> Skill:
-    errors, base_errors = (told.risks - told.wrong) ** 2, (told.base_rates - told.wrong) ** 2
-    drawn = [1 - counts @ errors / (counts @ base_errors) for counts in resample_counts(len(errors), RESAMPLES, seed)]
-    low, high = np.quantile(np.concatenate(drawn), (0.025, 0.975))
+def _skill(predictions: OutOfFold, seed: int) -> Skill:
+    errors = (predictions.risks - predictions.wrong) ** 2
+    base_errors = (predictions.base_rates - predictions.wrong) ** 2
+    skills = [1 - counts @ errors / (counts @ base_errors) for counts in resample_counts(len(errors), RESAMPLES, seed)]
+    low, high = np.quantile(np.concatenate(skills), (0.025, 0.975))
     return Skill(float(1 - errors.sum() / base_errors.sum()), float(low), float(high))
 
 
@@ -124,5 +125,5 @@ def _calibration_errors(risks: Array, wrong: Array, labels: NDArray[np.int64]) -
 
 
 def _ece_if_perfect(risks: Array, labels: NDArray[np.int64], seed: int) -> float:
-    drawn = np.random.default_rng(seed).random((_SIMULATIONS, len(risks))) < risks
-    return float(_calibration_errors(risks, drawn.astype(np.float64), labels).mean())
+    outcomes = np.random.default_rng(seed).random((_SIMULATIONS, len(risks))) < risks
+    return float(_calibration_errors(risks, outcomes.astype(np.float64), labels).mean())

@@ -24,8 +24,8 @@ def resample_counts(n: int, resamples: int, seed: int) -> Iterator[Array]:
     rows = max(1, _BLOCK // max(1, n))
     for start in range(0, resamples, rows):
         size = min(rows, resamples - start)
-        drawn = random.integers(0, n, (size, n)) + n * np.arange(size)[:, None]
-        yield np.bincount(drawn.ravel(), minlength=size * n).reshape(size, n).astype(np.float64)
+        cells = random.integers(0, n, (size, n)) + n * np.arange(size)[:, None]
+        yield np.bincount(cells.ravel(), minlength=size * n).reshape(size, n).astype(np.float64)
 
 
 class Ties:
@@ -38,8 +38,8 @@ class Ties:
 
     def sums(self, values: Array) -> Array:
         """(resamples, n) → (resamples, distinct scores), lowest score first."""
-        found: Array = np.add.reduceat(values[:, self._order], self._starts, axis=1)
-        return found
+        sums: Array = np.add.reduceat(values[:, self._order], self._starts, axis=1)
+        return sums
 
 
 def auroc_of(scores: Array, wrong: Array) -> Statistic:
@@ -56,8 +56,8 @@ def auroc_of(scores: Array, wrong: Array) -> Statistic:
     return statistic
 
 
-def mean_kept(scores: Array, target: Array, kept: range) -> Statistic:
-    """The mean of the target among the k most certain answers, averaged over the k − 1 in `kept`.
+def mean_kept(scores: Array, target: Array, places: range) -> Statistic:
+    """The mean of the target among the k most certain answers, averaged over the k − 1 in `places`.
 
     Let c answers with sum S lie below a tie of g answers with mean m. In the mean over their orders the first c + j
     answers sum to S + j m, so the tie adds Σ_j (S + j m)/(c + j) = g m + (S − c m)(H_{c+g} − H_c), H harmonic numbers.
@@ -70,10 +70,10 @@ def mean_kept(scores: Array, target: Array, kept: range) -> Statistic:
         after = np.cumsum(tied, axis=1)
         means = sums / np.maximum(tied, 1)
         excess = np.cumsum(sums, axis=1) - sums - (after - tied) * means
-        first, last = (np.maximum(edge, kept.start).astype(np.int64) for edge in (after - tied, after))
+        first, last = (np.maximum(edge, places.start).astype(np.int64) for edge in (after - tied, after))
         areas = (last - first) * means + excess * (harmonic[last] - harmonic[first])
-        found: Array = areas.sum(axis=1) / len(kept)
-        return found
+        averages: Array = areas.sum(axis=1) / len(places)
+        return averages
 
     return statistic
 

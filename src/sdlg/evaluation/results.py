@@ -95,8 +95,8 @@ class RunResults:
     @property
     def parameters(self) -> Mapping[str, int | None]:
         """Of the language model and the NLI model, where they are known."""
-        found: Mapping[str, int | None] = self.generated[self.ids[0]].parameters if self.ids else {}
-        return found
+        counts: Mapping[str, int | None] = self.generated[self.ids[0]].parameters if self.ids else {}
+        return counts
 
     @property
     def metrics(self) -> tuple[str, ...]:
@@ -122,20 +122,20 @@ class RunResults:
     def measures(self, method: str) -> tuple[str, ...]:
         """Measures that at least one question has, those of other clusterings included (`NAME @ CLUSTERING`)."""
         pick("method", dict.fromkeys(self.methods), method)
-        found = (self.measured[name].values.get(method, {}) for name in self.ids)
-        return tuple(dict.fromkeys(measure for values in found for measure in values))
+        rows = (self.measured[name].values.get(method, {}) for name in self.ids)
+        return tuple(dict.fromkeys(measure for values in rows for measure in values))
 
     def values(self, method: str, measure: str, n: int | None = None) -> Array:
         """A measure of every question from its first n samples (all, if n is not given). NaN: undefined."""
         stored = stored_name(measure)
         place = (self.samples if n is None else n) - 1
-        found = (self.measured[name].values.get(method, {}).get(stored) for name in self.ids)
-        return np.array([np.nan if v is None or v[place] is None else v[place] for v in found], dtype=np.float64)
+        curves = (self.measured[name].values.get(method, {}).get(stored) for name in self.ids)
+        return np.array([np.nan if v is None or v[place] is None else v[place] for v in curves], dtype=np.float64)
 
     def reasons(self, method: str, measure: str) -> Counter[str]:
         """Why a measure is undefined, and for how many questions."""
-        found = (self.measured[name].reasons.get(method, {}) for name in self.ids)
-        return Counter(reasons[stored_name(measure)] for reasons in found if stored_name(measure) in reasons)
+        rows = (self.measured[name].reasons.get(method, {}) for name in self.ids)
+        return Counter(reasons[stored_name(measure)] for reasons in rows if stored_name(measure) in reasons)
 
     def correctness(self, metric: str, *, stock: bool = True) -> Array:
         """The initial answers' scores. NaN: not judged by this metric."""

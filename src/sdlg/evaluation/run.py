@@ -101,8 +101,8 @@ def _remembered_folder(store: Store) -> Path | None:
     """Where the data was when the run was begun, unless the environment says where it is."""
     if os.environ.get("SDLG_DATA") or not store.description.exists():
         return None
-    found = store.read_description()["data"].get("folder")
-    return Path(found) if found else None
+    folder = store.read_description()["data"].get("folder")
+    return Path(folder) if folder else None
 
 
 def _check_stages(todo: list[Todo], stages: tuple[str, ...], folder: Path) -> None:
@@ -134,21 +134,21 @@ def _format(item: Item) -> str:
 
 
 def _versions() -> dict[str, str]:
-    found = {}
+    versions = {}
     for package in _VERSIONS:
         try:
-            found[package] = version(package)
+            versions[package] = version(package)
         except PackageNotFoundError:
             continue
-    return found
+    return versions
 
 
 def _rows_by_question(store: Store) -> dict[str, dict[str, StageRow]]:
-    found: dict[str, dict[str, StageRow]] = {}
+    rows: dict[str, dict[str, StageRow]] = {}
     for stage in STAGES:
         for name, row in store.rows(stage).items():
-            found.setdefault(name, {})[stage] = row
-    return found
+            rows.setdefault(name, {})[stage] = row
+    return rows
 
 
 def _drive(store: Store, made: Iterator[Made], rows: dict[str, dict[str, StageRow]], total: int, watch: Watch) -> None:

@@ -38,41 +38,43 @@ def calibrate_run(run: RunResults, choice: Choice) -> CalibratedRun:
     origin = describe(run, choice)
     values = run.values(origin.method, origin.measure, origin.samples)
     direction = origin.higher_is_less_certain
-    found = calibrate(
+    calibration = calibrate(
         values, run.wrong(origin.metric, origin.threshold), higher_is_less_certain=direction, choice=choice
     )
     risk = Risk(
-        map=found.map,
-        smallest=found.smallest,
-        n=found.n,
-        n_wrong=found.n_wrong,
+        map=calibration.map,
+        smallest=calibration.smallest,
+        n=calibration.n,
+        n_wrong=calibration.n_wrong,
         origin=origin,
-        keep=found.keep,
-        out_of_fold=_out_of_fold(found, choice),
+        keep=calibration.keep,
+        out_of_fold=_out_of_fold(calibration, choice),
         created=datetime.now(UTC).isoformat(timespec="seconds"),
-        notes=(*found.notes, *_left_out(run, origin, found)),
+        notes=(*calibration.notes, *_left_out(run, origin, calibration)),
         versions={"sdlg": __version__, "run": dict(run.versions)},
     )
-    return CalibratedRun(risk, found)
+    return CalibratedRun(risk, calibration)
 
 
-def _out_of_fold(found: FittedCalibration, choice: Choice) -> dict[str, Any]:
-    figure = found.auroc
+def _out_of_fold(calibration: FittedCalibration, choice: Choice) -> dict[str, Any]:
+    figure = calibration.auroc
     return {
         "folds": choice.folds,
         "seed": choice.seed,
-        **found.reliability.to_dict(),
-        "brier_of_maps": dict(found.brier_of_maps),
+        **calibration.reliability.to_dict(),
+        "brier_of_maps": dict(calibration.brier_of_maps),
         "auroc": {"value": figure.value, "low": figure.low, "high": figure.high},
     }
 
 
-def _left_out(run: RunResults, origin: Origin, found: FittedCalibration) -> list[str]:
+def _left_out(run: RunResults, origin: Origin, calibration: FittedCalibration) -> list[str]:
     notes = []
-    if found.dropped:
+    if calibration.dropped:
         reasons = run.reasons(origin.method, origin.measure).most_common(1)
         why = f"; most often: {reasons[0][0]}" if reasons else ""
-        notes.append(f"{found.dropped} answers without a value of {origin.measure} or a verdict were left out{why}")
+        notes.append(
+            f"{calibration.dropped} answers without a value of {origin.measure} or a verdict were left out{why}"
+        )
     if run.skipped:
         notes.append(f"skipped in the run, and no part of this: {len(run.skipped)} of its questions")
     return notes
@@ -88,14 +90,14 @@ def describe(run: RunResults, choice: Choice) -> Origin:
     method = _method(run, choice.method)
     measure = _measure(run, method, choice.measure)
     name, _, clustering = measure.partition(" @ ")
-    known = find_measure(name)
+    definition = find_measure(name)
     return Origin(
         model=run.model,
         nli=run.nli,
         method=method.name,
         preset=run.preset,
         measure=measure,
-        higher_is_less_certain=known.higher_is_less_certain,
+        higher_is_less_certain=definition.higher_is_less_certain,
         samples=_samples(run, choice.samples),
         metric=pick("metric of this run", dict.fromkeys(run.metrics, choice.metric), choice.metric),
         threshold=choice.threshold,
@@ -104,10 +106,10 @@ def describe(run: RunResults, choice: Choice) -> Origin:
     )
 
 
-def _samples(run: RunResults, asked: int | None) -> int:
-    if asked is not None and not 1 <= asked <= run.samples:
-        raise BadOption(f"samples must be from 1 to {run.samples}, the number in the run, not {asked}")
-    return run.samples if asked is None else asked
+def _samples(run: RunResults, count: int | None) -> int:
+    if count is not None and not 1 <= count <= run.samples:
+        raise BadOption(f"samples must be from 1 to {run.samples}, the number in the run, not {count}")
+    return run.samples if count is None else count
 
 
 def _clustered(options: Options, clustering: str) -> Options:
@@ -115,20 +117,20 @@ def _clustered(options: Options, clustering: str) -> Options:
     return options.updated(**asdict(parse_clustering(clustering))) if clustering else options
 
 
-def _method(run: RunResults, asked: str | None) -> Method:
+def _method(run: RunResults, spec: str | None) -> Method:
     """By its whole name, or by its sampler where there is only one of it."""
     plan = plan_from(run.config["plan"])
-    wanted = "sdlg" if asked is None else parse_method(asked, plan.options).name
-    found = [name for name in run.methods if name == wanted] or list(run.methods_of(wanted))
-    if not found and asked is None:
-        found = list(run.methods)
-    if len(found) != 1:
-        pick("method of this run", dict.fromkeys(run.methods), wanted)
-    return parse_method(found[0], plan.options)
+    name_or_sampler = "sdlg" if spec is None else parse_method(spec, plan.options).name
+    matches = [name for name in run.methods if name == name_or_sampler] or list(run.methods_of(name_or_sampler))
+    if not matches and spec is None:
+        matches = list(run.methods)
+    if len(matches) != 1:
+        pick("method of this run", dict.fromkeys(run.methods), name_or_sampler)
+    return parse_method(matches[0], plan.options)
 
 
-def _measure(run: RunResults, method: Method, asked: str | None) -> str:
+def _measure(run: RunResults, method: Method, name: str | None) -> str:
     """By any of its names."""
-    wanted = headline_measure(method.sampler, method.options.estimation) if asked is None else stored_name(asked)
-    pick(f"measure of {method.name} in this run", dict.fromkeys(run.measures(method.name)), wanted)
-    return wanted
+    measure = headline_measure(method.sampler, method.options.estimation) if name is None else stored_name(name)
+    pick(f"measure of {method.name} in this run", dict.fromkeys(run.measures(method.name)), measure)
+    return measure

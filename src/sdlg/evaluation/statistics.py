@@ -67,21 +67,21 @@ class Curve:
 
 def auroc(scores: ArrayLike, wrong: ArrayLike, *, resamples: int = RESAMPLES, seed: int = 0) -> Figure:
     """How often a wrong answer has the higher score than a right one. Without resamples, without an interval."""
-    known = _known_verdicts(wrong, scores)
-    return _figure(auroc_of(known.scores[0], known.target), known, _one_class(known, "AUROC"), resamples, seed)
+    cases = _cases_with_verdicts(wrong, scores)
+    return _figure(auroc_of(cases.scores[0], cases.target), cases, _one_class(cases, "AUROC"), resamples, seed)
 
 
 def paired_difference(
     scores_a: ArrayLike, scores_b: ArrayLike, wrong: ArrayLike, *, resamples: int = RESAMPLES, seed: int = 0
 ) -> Difference:
     """AUROC(a) − AUROC(b) on the questions that have both scores."""
-    known = _known_verdicts(wrong, scores_a, scores_b)
-    first, second = (auroc_of(scores, known.target) for scores in known.scores)
-    reason = _one_class(known, "a difference of AUROCs")
-    found = _resampled(lambda counts: first(counts) - second(counts), known, reason, resamples, seed)
-    usable = found[1:][np.isfinite(found[1:])]
+    cases = _cases_with_verdicts(wrong, scores_a, scores_b)
+    first, second = (auroc_of(scores, cases.target) for scores in cases.scores)
+    reason = _one_class(cases, "a difference of AUROCs")
+    differences = _resampled(lambda counts: first(counts) - second(counts), cases, reason, resamples, seed)
+    usable = differences[1:][np.isfinite(differences[1:])]
     share = float(np.mean(usable <= 0)) if usable.size else math.nan
-    return Difference(**_summary(found, known, reason), share_not_above=share)
+    return Difference(**_summary(differences, cases, reason), share_not_above=share)
 
 
 def prediction_rejection_ratio(
@@ -98,25 +98,25 @@ def prediction_rejection_ratio(
     share of answers that may be rejected, 1 or (in their later papers) 0.5. There a random order is simulated and ties
     fall as the sort has them; here both are expectations, exactly.
     """
-    known = _known(quality, scores)
-    kept = _kept_range(known.n, max_rejection)
-    reason = _no_spread(known) or ("" if kept.stop > kept.start else "no answer may be rejected")
-    scored, oracle = (mean_kept(order, known.target, kept) for order in (known.scores[0], -known.target))
+    cases = _complete_cases(quality, scores)
+    places = _kept_range(cases.n, max_rejection)
+    reason = _no_spread(cases) or ("" if places.stop > places.start else "no answer may be rejected")
+    scored, oracle = (mean_kept(order, cases.target, places) for order in (cases.scores[0], -cases.target))
 
     def ratio(counts: Array) -> Array:
-        random = counts @ known.target / known.n
+        random = counts @ cases.target / cases.n
         possible = oracle(counts) - random
         return ratio_of(scored(counts) - random, np.where(possible > _NO_DIFFERENCE, possible, 0.0))
 
-    return _figure(ratio, known, reason, resamples, seed)
+    return _figure(ratio, cases, reason, resamples, seed)
 
 
 def area_under_risk_coverage(
     scores: ArrayLike, wrong: ArrayLike, *, resamples: int = RESAMPLES, seed: int = 0
 ) -> Figure:
     """AURC: the error rate among the k most certain answers, averaged over k. Lower is better."""
-    known = _known_verdicts(wrong, scores)
-    return _figure(mean_kept(known.scores[0], known.target, range(known.n)), known, _empty(known), resamples, seed)
+    cases = _cases_with_verdicts(wrong, scores)
+    return _figure(mean_kept(cases.scores[0], cases.target, range(cases.n)), cases, _empty(cases), resamples, seed)
 
 
 # -- curves -----------------------------------------------------------------------------------------------------
@@ -124,24 +124,24 @@ def area_under_risk_coverage(
 
 def accuracy_rejection(scores: ArrayLike, quality: ArrayLike) -> Curve:
     """Share of rejected answers, most uncertain first → mean quality of those kept. Begins with all of them."""
-    kept, means = _kept_means(_known(quality, scores))
-    return Curve(1.0 - kept[::-1], means[::-1])
+    coverages, means = _kept_means(_complete_cases(quality, scores))
+    return Curve(1.0 - coverages[::-1], means[::-1])
 
 
 def risk_coverage(scores: ArrayLike, wrong: ArrayLike) -> Curve:
     """Share of answers kept, most certain first → error rate among them."""
-    return Curve(*_kept_means(_known_verdicts(wrong, scores)))
+    return Curve(*_kept_means(_cases_with_verdicts(wrong, scores)))
 
 
-def _kept_means(known: _Known) -> tuple[Array, Array]:
-    sizes = np.arange(1, known.n + 1, dtype=np.float64)
-    if known.n == 0:
+def _kept_means(cases: _CompleteCases) -> tuple[Array, Array]:
+    sizes = np.arange(1, cases.n + 1, dtype=np.float64)
+    if cases.n == 0:
         return sizes, sizes
-    ties = Ties(known.scores[0])
-    once = np.ones((1, known.n))
+    ties = Ties(cases.scores[0])
+    once = np.ones((1, cases.n))
     tied = ties.sums(once)[0]
-    spread = np.repeat(ties.sums(once * known.target)[0] / tied, tied.astype(np.int64))  # the mean of its equals
-    return sizes / known.n, np.cumsum(spread) / sizes
+    spread = np.repeat(ties.sums(once * cases.target)[0] / tied, tied.astype(np.int64))  # the mean of its equals
+    return sizes / cases.n, np.cumsum(spread) / sizes
 
 
 # -- intervals of shares ----------------------------------------------------------------------------------------
@@ -157,11 +157,11 @@ def wilson_interval(count: int, n: int) -> tuple[float, float]:
     return max(0.0, middle - half), min(1.0, middle + half)
 
 
-# -- what is known ----------------------------------------------------------------------------------------------
+# -- complete cases ---------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Known:
+class _CompleteCases:
     """The questions of which everything is known."""
 
     scores: tuple[Array, ...]
@@ -178,37 +178,37 @@ class _Known:
         return int(self.target.sum()) if self.binary else None
 
 
-def _known(target: ArrayLike, *scores: ArrayLike) -> _Known:
+def _complete_cases(target: ArrayLike, *scores: ArrayLike) -> _CompleteCases:
     columns = [np.asarray(column, dtype=np.float64) for column in (target, *scores)]
     if any(column.ndim != 1 or column.shape != columns[0].shape for column in columns):
         raise ValueError(f"one number per question is needed, not shapes {[column.shape for column in columns]}")
     there = ~np.isnan(columns).any(axis=0)
     aim, *own = (column[there] for column in columns)
-    return _Known(tuple(own), aim, int((~there).sum()))
+    return _CompleteCases(tuple(own), aim, int((~there).sum()))
 
 
-def _known_verdicts(wrong: ArrayLike, *scores: ArrayLike) -> _Known:
-    known = _known(wrong, *scores)
-    if not np.isin(known.target, (0.0, 1.0)).all():
+def _cases_with_verdicts(wrong: ArrayLike, *scores: ArrayLike) -> _CompleteCases:
+    cases = _complete_cases(wrong, *scores)
+    if not np.isin(cases.target, (0.0, 1.0)).all():
         raise ValueError("an answer is wrong (true, 1), right (false, 0) or not judged (NaN)")
-    return _Known(known.scores, known.target, known.dropped, binary=True)
+    return _CompleteCases(cases.scores, cases.target, cases.dropped, binary=True)
 
 
-def _empty(known: _Known) -> str:
-    return "" if known.n else f"no question has both a score and a verdict ({known.dropped} were dropped)"
+def _empty(cases: _CompleteCases) -> str:
+    return "" if cases.n else f"no question has both a score and a verdict ({cases.dropped} were dropped)"
 
 
-def _one_class(known: _Known, what: str) -> str:
-    classes = {known.n: "wrong", 0: "right"}
-    if known.n == 0 or known.n_wrong not in classes:
-        return _empty(known)
-    return f"all {known.n} answers are {classes[known.n_wrong]}: {what} needs both wrong and right ones"
+def _one_class(cases: _CompleteCases, what: str) -> str:
+    classes = {cases.n: "wrong", 0: "right"}
+    if cases.n == 0 or cases.n_wrong not in classes:
+        return _empty(cases)
+    return f"all {cases.n} answers are {classes[cases.n_wrong]}: {what} needs both wrong and right ones"
 
 
-def _no_spread(known: _Known) -> str:
-    if known.n == 0 or np.ptp(known.target) > _NO_DIFFERENCE:
-        return _empty(known)
-    return f"all {known.n} answers are equally good: no order of rejection is better than another"
+def _no_spread(cases: _CompleteCases) -> str:
+    if cases.n == 0 or np.ptp(cases.target) > _NO_DIFFERENCE:
+        return _empty(cases)
+    return f"all {cases.n} answers are equally good: no order of rejection is better than another"
 
 
 def _kept_range(n: int, max_rejection: float) -> range:
@@ -220,23 +220,23 @@ def _kept_range(n: int, max_rejection: float) -> range:
 # -- the bootstrap ----------------------------------------------------------------------------------------------
 
 
-def _figure(statistic: Statistic, known: _Known, reason: str, resamples: int, seed: int) -> Figure:
-    return Figure(**_summary(_resampled(statistic, known, reason, resamples, seed), known, reason))
+def _figure(statistic: Statistic, cases: _CompleteCases, reason: str, resamples: int, seed: int) -> Figure:
+    return Figure(**_summary(_resampled(statistic, cases, reason, resamples, seed), cases, reason))
 
 
-def _resampled(statistic: Statistic, known: _Known, reason: str, resamples: int, seed: int) -> Array:
+def _resampled(statistic: Statistic, cases: _CompleteCases, reason: str, resamples: int, seed: int) -> Array:
     """The figure itself, then its value in each resample; only NaN where there is a reason why it is undefined."""
     if reason:
         return np.array([math.nan])
-    once = np.ones((1, known.n))
-    return np.concatenate([statistic(counts) for counts in chain([once], resample_counts(known.n, resamples, seed))])
+    once = np.ones((1, cases.n))
+    return np.concatenate([statistic(counts) for counts in chain([once], resample_counts(cases.n, resamples, seed))])
 
 
-def _summary(found: Array, known: _Known, reason: str) -> dict[str, Any]:
-    drawn = found[1:]
-    usable = drawn[np.isfinite(drawn)]
+def _summary(values: Array, cases: _CompleteCases, reason: str) -> dict[str, Any]:
+    resamples = values[1:]
+    usable = resamples[np.isfinite(resamples)]
     low, high = np.quantile(usable, (0.025, 0.975)) if usable.size else (math.nan, math.nan)
     return {
-        "value": float(found[0]), "low": float(low), "high": float(high), "n": known.n, "n_wrong": known.n_wrong,
-        "dropped": known.dropped, "excluded": int(drawn.size - usable.size), "reason": reason,
+        "value": float(values[0]), "low": float(low), "high": float(high), "n": cases.n, "n_wrong": cases.n_wrong,
+        "dropped": cases.dropped, "excluded": int(resamples.size - usable.size), "reason": reason,
     }  # fmt: skip

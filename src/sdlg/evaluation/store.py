@@ -38,16 +38,16 @@ class Store:
     def read_description(self) -> StageRow:
         """What the run is, as it was written when it began."""
         try:
-            found = json.loads(self.description.read_text(encoding="utf-8"))
+            description = json.loads(self.description.read_text(encoding="utf-8"))
         except FileNotFoundError:
             raise BadOption(f"{self.folder} is no run: it has no run.json (sdlg eval --out {self.folder})") from None
         except (OSError, ValueError) as error:
             raise RunError(f"cannot read {self.description}: {error}") from error
-        if not isinstance(found, dict) or found.get("format") != FORMAT:
+        if not isinstance(description, dict) or description.get("format") != FORMAT:
             raise BadOption(f"{self.description} is not a {FORMAT} file")
-        if missing := [name for name in ("plan", "data") if not isinstance(found.get(name), dict)]:
+        if missing := [name for name in ("plan", "data") if not isinstance(description.get(name), dict)]:
             raise RunError(f"{self.description} is damaged: it has no {' and no '.join(missing)}")
-        return found
+        return description
 
     def begin(self, plan: Plan, facts: Mapping[str, Any]) -> None:
         """Write what the run is, or make sure that it is what it was. What was added to the plan is noted.
@@ -117,15 +117,15 @@ class Store:
 
     def rows(self, stage: str) -> dict[str, StageRow]:
         """Question id → its row, all rows of a question put together. A torn last line is passed over."""
-        found: dict[str, StageRow] = {}
+        rows: dict[str, StageRow] = {}
         if not self.file(stage).exists():
-            return found
+            return rows
         with self.file(stage).open("rb") as file:
             for number, line in enumerate(file, start=1):
                 if line.endswith(b"\n"):
                     row = _parsed(self.file(stage), number, line)
-                    found[row["id"]] = merged(found.get(row["id"], {}), row)
-        return found
+                    rows[row["id"]] = merged(rows.get(row["id"], {}), row)
+        return rows
 
 
 def _parsed(path: Path, number: int, line: bytes) -> StageRow:
@@ -159,9 +159,9 @@ def _cut_torn_line(path: Path) -> None:
             file.seek(start)
             block = file.read(position - start)
             position = start
-        kept = position + block.rfind(b"\n") + 1
-        if kept < end:
-            file.truncate(kept)
+        complete_end = position + block.rfind(b"\n") + 1
+        if complete_end < end:
+            file.truncate(complete_end)
 
 
 def check_same(described: Mapping[str, Any], plan: Plan, facts: Mapping[str, Any], folder: Path) -> None:

@@ -68,8 +68,8 @@ def make_report(runs: Sequence[RunResults], leave_out: Sequence[str] = ()) -> Re
         pick("section", dict.fromkeys(SECTION_NAMES), name)
     views = views_of(runs)
     ready = [view for view in views if view.size]
-    wanted = [section for section in _SECTIONS if section.__name__ not in leave_out]
-    sections = [overview(views), *(_drawable(section(ready)) for section in wanted if ready)]
+    makers = [section for section in _SECTIONS if section.__name__ not in leave_out]
+    sections = [overview(views), *(_drawable(section(ready)) for section in makers if ready)]
     tiles = tuple((view.label, tiles_of(view)) for view in ready)
     questions = sum(view.size for view in ready)
     subtitle = f"{len(views)} run{'s' * (len(views) != 1)}, {questions:,} questions"

@@ -84,9 +84,9 @@ def numbers_of(chart: Chart) -> Table:
 
 def _line_numbers(chart: LineChart) -> Numbers:
     places = sorted({x for line in chart.lines for x in line.x})
-    found = [dict(zip(line.x, line.y, strict=True)) for line in chart.lines]
+    points = [dict(zip(line.x, line.y, strict=True)) for line in chart.lines]
     rows = [
-        TableRow((f"{x:g}", *(_point(at, x, line.reason) for at, line in zip(found, chart.lines, strict=True))))
+        TableRow((f"{x:g}", *(_point(at, x, line.reason) for at, line in zip(points, chart.lines, strict=True))))
         for x in places
     ]
     return (chart.x_label, *(line.label for line in chart.lines)), tuple(rows)

@@ -111,12 +111,12 @@ def is_measured(view: RunView, method: str, measure: str) -> bool:
 
 def paper_name(method: str, measure: str) -> str:
     """What the paper calls this measure of this sampler; nothing where it does not have it."""
-    names = (label for label, found in PAPER_COLUMNS.items() if (family_of(method), measure) == _stored(found))
+    names = (label for label, source in PAPER_COLUMNS.items() if (family_of(method), measure) == _stored(source))
     return next(names, "")
 
 
-def _stored(found: tuple[str, str]) -> tuple[str, str]:
-    return found[0], stored_name(found[1])
+def _stored(source: tuple[str, str]) -> tuple[str, str]:
+    return source[0], stored_name(source[1])
 
 
 # -- columns ----------------------------------------------------------------------------------------------------
@@ -124,12 +124,12 @@ def _stored(found: tuple[str, str]) -> tuple[str, str]:
 
 def paper_columns(view: RunView) -> tuple[Column, ...]:
     """The paper's seven."""
-    return tuple(column_of(view, label, *wanted) for label, wanted in PAPER_COLUMNS.items())
+    return tuple(column_of(view, label, *source) for label, source in PAPER_COLUMNS.items())
 
 
 def our_columns(view: RunView) -> tuple[Column, ...]:
     """Further ones that the paper does not have."""
-    return tuple(column_of(view, label, *wanted) for label, wanted in OUR_COLUMNS.items())
+    return tuple(column_of(view, label, *source) for label, source in OUR_COLUMNS.items())
 
 
 def named_column(view: RunView, label: str) -> Column:
@@ -142,11 +142,11 @@ def column_of(view: RunView, label: str, family: str, measure: str) -> Column:
     methods = methods_of(view, family)
     if not methods:
         return Column(label, reason=f"the run has no {FAMILY_NAMES.get(family, family)} samples")
-    found = [method for method in methods if is_measured(view, method, measure)]
-    if not found:
+    settings = [method for method in methods if is_measured(view, method, measure)]
+    if not settings:
         return Column(label, reason=f"the run has no measure {measure} of {methods[0]}")
-    best = max(found, key=lambda method: _finite(tuning_score(view, method, measure)))  # the first of equals
-    return Column(label, best, measure, is_tuned=len(found) > 1)
+    best = max(settings, key=lambda method: _finite(tuning_score(view, method, measure)))  # the first of equals
+    return Column(label, best, measure, is_tuned=len(settings) > 1)
 
 
 def tuning_score(view: RunView, method: str, measure: str) -> float:
@@ -157,8 +157,8 @@ def tuning_score(view: RunView, method: str, measure: str) -> float:
 def mean_over_thresholds(view: RunView, method: str, measure: str, *, half: str = "all") -> float:
     """Mean AUROC over all thresholds at which it is defined; NaN where it is at none."""
     targets = (Target(view.target.metric, threshold) for threshold in view.run.thresholds)
-    found = [view.auroc(method, measure, target, half=half).value for target in targets]
-    defined = [value for value in found if math.isfinite(value)]
+    aurocs = [view.auroc(method, measure, target, half=half).value for target in targets]
+    defined = [value for value in aurocs if math.isfinite(value)]
     return float(np.mean(defined)) if defined else math.nan
 
 

@@ -33,7 +33,7 @@ from ...records import Sample
 from ..rows import Clustered, Generated
 from .views import RunView
 
-Tokens = Callable[["Drawn", int], float]
+Tokens = Callable[["QuestionSamples", int], float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class Parameters:
 
 
 @dataclass(frozen=True, slots=True)
-class Drawn:
+class QuestionSamples:
     """What one question's samples look like to the accountant."""
 
     prompt: int  # p
@@ -62,15 +62,15 @@ class Drawn:
 # -- tokens through the language model --------------------------------------------------------------------------
 
 
-def tokens_from_scratch(drawn: Drawn, n: int) -> float:
+def tokens_from_scratch(samples: QuestionSamples, n: int) -> float:
     """Every sample reads the prompt again."""
-    return float(sum(drawn.prompt + max(0, length - 1) for length in drawn.lengths[:n]))
+    return float(sum(samples.prompt + max(0, length - 1) for length in samples.lengths[:n]))
 
 
-def tokens_shared(drawn: Drawn, n: int) -> float:
+def tokens_shared(samples: QuestionSamples, n: int) -> float:
     """The prompt is read once; a branch begins after the word it changes."""
-    pairs = zip(drawn.lengths[:n], drawn.positions[:n], strict=True)
-    return float(drawn.prompt + sum(max(0, length - 1 - max(0, position)) for length, position in pairs))
+    pairs = zip(samples.lengths[:n], samples.positions[:n], strict=True)
+    return float(samples.prompt + sum(max(0, length - 1 - max(0, position)) for length, position in pairs))
 
 
 # -- FLOPs ------------------------------------------------------------------------------------------------------
@@ -90,29 +90,29 @@ class Flops:
         return self.generation + self.reading + self.clusters
 
 
-def sdlg_flops(drawn: Drawn, n: int, sizes: Parameters, tokens: Tokens) -> Flops:
+def sdlg_flops(samples: QuestionSamples, n: int, sizes: Parameters, tokens: Tokens) -> Flops:
     """Generation, one gradient of the NLI model, and clusters."""
-    gradient = 4 * sizes.nli * 2 * (drawn.question + drawn.lengths[0])
-    return Flops(2 * sizes.model * tokens(drawn, n), gradient, 2 * sizes.nli * _pair_tokens(drawn, n))
+    gradient = 4 * sizes.nli * 2 * (samples.question + samples.lengths[0])
+    return Flops(2 * sizes.model * tokens(samples, n), gradient, 2 * sizes.nli * _pair_tokens(samples, n))
 
 
-def multinomial_flops(drawn: Drawn, n: int, sizes: Parameters, tokens: Tokens) -> Flops:
+def multinomial_flops(samples: QuestionSamples, n: int, sizes: Parameters, tokens: Tokens) -> Flops:
     """Generation and clusters."""
-    return Flops(2 * sizes.model * tokens(drawn, n), 0.0, 2 * sizes.nli * _pair_tokens(drawn, n))
+    return Flops(2 * sizes.model * tokens(samples, n), 0.0, 2 * sizes.nli * _pair_tokens(samples, n))
 
 
-def sar_flops(drawn: Drawn, n: int, sizes: Parameters, tokens: Tokens) -> Flops:
+def sar_flops(samples: QuestionSamples, n: int, sizes: Parameters, tokens: Tokens) -> Flops:
     """Generation, each token's relevance, and similarities of all pairs."""
-    lengths = [drawn.lengths[place] for place in drawn.firsts(n)]
-    relevance = sum(length * (2 * (drawn.question + length) - 1) for length in lengths)
-    similarity = _pair_tokens(drawn, n) / 2
-    return Flops(2 * sizes.model * tokens(drawn, n), 2 * sizes.nli * (relevance + similarity), 0.0)
+    lengths = [samples.lengths[place] for place in samples.firsts(n)]
+    relevance = sum(length * (2 * (samples.question + length) - 1) for length in lengths)
+    similarity = _pair_tokens(samples, n) / 2
+    return Flops(2 * sizes.model * tokens(samples, n), 2 * sizes.nli * (relevance + similarity), 0.0)
 
 
-def _pair_tokens(drawn: Drawn, n: int) -> float:
+def _pair_tokens(samples: QuestionSamples, n: int) -> float:
     """Σ_{i≠j} (2q + T_i + T_j) = 2 (K − 1) (K q + Σ T_i)."""
-    lengths = [drawn.lengths[place] for place in drawn.firsts(n)]
-    return 2 * (len(lengths) - 1) * (len(lengths) * drawn.question + sum(lengths))
+    lengths = [samples.lengths[place] for place in samples.firsts(n)]
+    return 2 * (len(lengths) - 1) * (len(lengths) * samples.question + sum(lengths))
 
 
 # -- from a run -------------------------------------------------------------------------------------------------
@@ -124,19 +124,19 @@ def parameters_of(view: RunView) -> Parameters | None:
     return Parameters(float(model), float(nli)) if model and nli else None
 
 
-def drawn_samples(view: RunView, method: str) -> list[Drawn]:
+def drawn_samples(view: RunView, method: str) -> list[QuestionSamples]:
     """One per question that passed all stages."""
     rows = [(view.run.generated[name], view.run.clustered[name]) for name in view.run.ids]
     rate = _tokens_per_character([sample for generated, _ in rows for sample in generated.methods[method].samples])
-    return [_drawn(generated, clustered, method, rate) for generated, clustered in rows]
+    return [_question_samples(generated, clustered, method, rate) for generated, clustered in rows]
 
 
-def _drawn(generated: Generated, clustered: Clustered, method: str, rate: float) -> Drawn:
+def _question_samples(generated: Generated, clustered: Clustered, method: str, rate: float) -> QuestionSamples:
     samples = generated.methods[method].samples
     positions = tuple(-1 if sample.substitution is None else sample.substitution.position for sample in samples)
     decisions = tuple(len(sample.generation.decision_logprobs) for sample in samples)
     distinct = clustered.methods[method].table.distinct
-    return Drawn(generated.cost.prompt_tokens, rate * len(generated.question), decisions, positions, distinct)
+    return QuestionSamples(generated.cost.prompt_tokens, rate * len(generated.question), decisions, positions, distinct)
 
 
 def _tokens_per_character(samples: Sequence[Sample]) -> float:

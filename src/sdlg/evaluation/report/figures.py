@@ -117,7 +117,7 @@ def _svg(figure: Figure, background: str) -> str:
 def _own_ids(text: str, name: str) -> str:
     """Ids that nothing refers to go; the others get the chart's name, since a page holds many charts."""
     used = set(re.findall(r"(?:href=\"|url\()#([^\")]+)", text))
-    text = re.sub(r' id="([^"]+)"', lambda found: f' id="{name}-{found[1]}"' if found[1] in used else "", text)
+    text = re.sub(r' id="([^"]+)"', lambda match: f' id="{name}-{match[1]}"' if match[1] in used else "", text)
     return re.sub(r"(href=\"|url\()#", rf"\1#{name}-", text)
 
 

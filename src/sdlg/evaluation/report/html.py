@@ -21,7 +21,7 @@ from .wording import direction, interval, letter, shown
 def render_page(report: Report) -> str:
     """The whole page."""
     template = _environment().get_template("report.html")
-    return str(template.render(report=report, style=_style(), grouped=_grouped, drawn=_drawn, numbers_of=numbers_of))
+    return str(template.render(report=report, style=_style(), grouped=_grouped, draw=_draw, numbers_of=numbers_of))
 
 
 def _environment() -> Any:
@@ -49,7 +49,7 @@ def _style() -> Any:
     return Markup(f"{light}\n{dark}\n{_file('report.css')}")
 
 
-def _drawn(chart: Chart) -> Any:
+def _draw(chart: Chart) -> Any:
     from markupsafe import Markup
 
     from .figures import page_svg

@@ -44,8 +44,8 @@ def _table(table: Table) -> dict[str, Any]:
 def _cell(cell: Cell) -> Any:
     if not isinstance(cell, Number):
         return cell
-    kept = {name: getattr(cell, name) for name in ("value", "low", "high", "reason", "questions", "mark")}
-    return {name: value for name, value in finite(kept).items() if name == "value" or value not in (None, "")}
+    fields = {name: getattr(cell, name) for name in ("value", "low", "high", "reason", "questions", "mark")}
+    return {name: value for name, value in finite(fields).items() if name == "value" or value not in (None, "")}
 
 
 # -- CSV --------------------------------------------------------------------------------------------------------

@@ -51,7 +51,8 @@ def _tokens(view: RunView) -> Tile | None:
     if not all(column.is_there for column in columns):
         return None
     first, second = (
-        sum(tokens_shared(drawn, view.samples) for drawn in drawn_samples(view, column.method)) for column in columns
+        sum(tokens_shared(samples, view.samples) for samples in drawn_samples(view, column.method))
+        for column in columns
     )
     return Tile("tokens over multinomial, prefixes shared", percent(first / second - 1), "through the language model")
 

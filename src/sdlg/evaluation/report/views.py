@@ -74,8 +74,8 @@ class RunView:
     @cached_property
     def plan(self) -> Mapping[str, Any]:
         """What was asked for, by the names of its options."""
-        found: Mapping[str, Any] = self.run.config.get("plan") or {}
-        return found
+        plan: Mapping[str, Any] = self.run.config.get("plan") or {}
+        return plan
 
     @cached_property
     def metrics(self) -> tuple[str, ...]:

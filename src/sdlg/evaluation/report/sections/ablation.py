@@ -64,9 +64,9 @@ def weights_name(weights: Weights) -> str:
 def weights_of(view: RunView, method: str) -> Weights:
     """The method's own, or the run's; the smallest that are left count as 1, so that scale does not matter."""
     options: Mapping[str, object] = {**(view.plan.get("options") or {}), **settings_of(method)}
-    found = [float(str(options.get(name, _EQUAL))) for name in WEIGHTS]
-    unit = min((weight for weight in found if weight > 0), default=1.0)
-    return tuple(round(weight / unit, 4) for weight in found)
+    weights = [float(str(options.get(name, _EQUAL))) for name in WEIGHTS]
+    unit = min((weight for weight in weights if weight > 0), default=1.0)
+    return tuple(round(weight / unit, 4) for weight in weights)
 
 
 def _groups(views: Sequence[RunView]) -> list[list[_Variant]]:

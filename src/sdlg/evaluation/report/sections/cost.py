@@ -10,9 +10,9 @@ import numpy as np
 from ..charts import Line, LineChart
 from ..columns import MULTINOMIAL, SAR, SDLG, Column, named_column
 from ..compute import (
-    Drawn,
     Flops,
     Parameters,
+    QuestionSamples,
     Tokens,
     drawn_samples,
     measured_forward_tokens,
@@ -41,7 +41,7 @@ _SHARINGS: tuple[tuple[str, str, Tokens], ...] = (
     ("from-scratch", "from scratch", tokens_from_scratch),
     ("shared", "shared prefixes", tokens_shared),
 )
-Formula = Callable[[Drawn, int, Parameters, Tokens], Flops]
+Formula = Callable[[QuestionSamples, int, Parameters, Tokens], Flops]
 _FORMULAS: tuple[tuple[str, str, Formula], ...] = (
     ("SDLG", SDLG, sdlg_flops),
     ("multinomial", MULTINOMIAL, multinomial_flops),
@@ -56,7 +56,7 @@ class _Counted:
     name: str
     column: Column
     formula: Formula
-    drawn: list[Drawn]
+    questions: list[QuestionSamples]
 
     @property
     def has_clusters(self) -> bool:
@@ -65,13 +65,13 @@ class _Counted:
 
     def teraflops(self, n: int, sizes: Parameters, tokens: Tokens) -> Flops:
         """Means over the questions."""
-        found = [self.formula(drawn, n, sizes, tokens) for drawn in self.drawn]
-        parts = np.mean([(one.generation, one.reading, one.clusters) for one in found], axis=0) / 1e12
+        flops = [self.formula(samples, n, sizes, tokens) for samples in self.questions]
+        parts = np.mean([(one.generation, one.reading, one.clusters) for one in flops], axis=0) / 1e12
         return Flops(*map(float, parts))
 
     def mean_tokens(self, n: int, tokens: Tokens) -> float:
         """Through the language model, for a question."""
-        return float(np.mean([tokens(drawn, n) for drawn in self.drawn]))
+        return float(np.mean([tokens(samples, n) for samples in self.questions]))
 
 
 def cost(views: Sequence[RunView]) -> Section:
@@ -180,8 +180,8 @@ def _flops_numbers(way: _Counted, n: int, sizes: Parameters | None) -> list[Numb
     if sizes is None:
         return [undefined(_NO_SIZES)] * 4
     scratch, shared = (way.teraflops(n, sizes, count) for _, _, count in _SHARINGS)
-    found = (scratch.generation, shared.generation, shared.reading, shared.clusters)
-    return [Number(value, digits=4 if value else 0) for value in found]
+    values = (scratch.generation, shared.generation, shared.reading, shared.clusters)
+    return [Number(value, digits=4 if value else 0) for value in values]
 
 
 def cost_words(view: RunView) -> str:
@@ -190,15 +190,15 @@ def cost_words(view: RunView) -> str:
     if not {"SDLG", "multinomial"} <= ways.keys():
         return "SDLG and multinomial sampling cannot be compared, since one of them is not there."
     pair = ways["SDLG"], ways["multinomial"]
-    told = [
+    comparisons = [
         f"{_excess(*(way.mean_tokens(n, count) for way in pair))} tokens ({words})" for _, words, count in _SHARINGS
     ]
     if sizes is not None:
-        told += [
+        comparisons += [
             f"{_excess(*(way.teraflops(n, sizes, count).total for way in pair))} FLOPs ({words}, clusters included)"
             for _, words, count in _SHARINGS
         ]
-    return f"with {n} sequences, SDLG takes, against multinomial sampling, {', '.join(told)}."
+    return f"with {n} sequences, SDLG takes, against multinomial sampling, {', '.join(comparisons)}."
 
 
 def _excess(first: float, second: float) -> str:

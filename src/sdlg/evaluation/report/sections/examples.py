@@ -37,8 +37,8 @@ def _of_run(view: RunView) -> Block:
     shown: dict[int, str] = {}
     for place, why in _chosen(view, columns):
         shown.setdefault(place, why)
-    found = tuple(_example(view, place, why, columns) for place, why in shown.items())
-    return Examples(f"examples-{view.slug}", view.label, found, str(view.target))
+    examples = tuple(_example(view, place, why, columns) for place, why in shown.items())
+    return Examples(f"examples-{view.slug}", view.label, examples, str(view.target))
 
 
 # -- which ------------------------------------------------------------------------------------------------------
@@ -51,11 +51,11 @@ def _chosen(view: RunView, columns: list[Column]) -> Iterator[tuple[int, str]]:
     )
     yield from ((place, "at random") for place in order[:_AT_RANDOM])
     scores, wrong = view.scores(*columns[0].measured), view.wrong(view.target)
-    known = np.isfinite(scores)
+    is_defined = np.isfinite(scores)
     name = columns[0].label
-    yield from _extreme(scores, known & (wrong == 1), f"wrong, and {name} is most in doubt")
-    yield from _extreme(-scores, known & (wrong == 1), f"wrong, though {name} is least in doubt")
-    yield from _extreme(scores, known & (wrong == 0), f"right, though {name} is most in doubt")
+    yield from _extreme(scores, is_defined & (wrong == 1), f"wrong, and {name} is most in doubt")
+    yield from _extreme(-scores, is_defined & (wrong == 1), f"wrong, though {name} is least in doubt")
+    yield from _extreme(scores, is_defined & (wrong == 0), f"right, though {name} is most in doubt")
     if len(columns) == 2:
         first, second = (cluster_counts(view, column.method)[:, -1] for column in columns)
         gain = first - second

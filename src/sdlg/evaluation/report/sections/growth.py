@@ -90,8 +90,8 @@ def cluster_counts(view: RunView, method: str) -> Array:
     steps = range(1, view.samples + 1)
     if is_measured(view, method, "number_of_clusters"):
         return np.column_stack([view.run.values(method, "number_of_clusters", n) for n in steps])
-    found = [view.run.clustered[question].methods[method].clusters for question in view.run.ids]
-    return np.array([[len(set(clusters[:n])) for n in steps] for clusters in found], dtype=np.float64)
+    clusterings = [view.run.clustered[question].methods[method].clusters for question in view.run.ids]
+    return np.array([[len(set(clusters[:n])) for n in steps] for clusters in clusterings], dtype=np.float64)
 
 
 def _cluster_columns(view: RunView) -> list[Column]:
@@ -127,15 +127,15 @@ def cluster_increase(view: RunView, n: int) -> Number:
         if not column.is_there:
             return undefined(column.reason, signed=True, percent=True)
     first, second = (cluster_counts(view, column.method)[:, n - 1] for column in pair)
-    known = np.isfinite(first) & np.isfinite(second)
-    return _ratio(first[known], second[known])
+    has_both = np.isfinite(first) & np.isfinite(second)
+    return _ratio(first[has_both], second[has_both])
 
 
 def _ratio(first: Array, second: Array) -> Number:
     if not first.size:
         return undefined("no question has clusters of both samplers", signed=True, percent=True)
-    drawn = [counts @ first / (counts @ second) for counts in resample_counts(first.size, statistics.RESAMPLES, 0)]
-    low, high = np.quantile(np.concatenate(drawn), (0.025, 0.975)) - 1
+    ratios = [counts @ first / (counts @ second) for counts in resample_counts(first.size, statistics.RESAMPLES, 0)]
+    low, high = np.quantile(np.concatenate(ratios), (0.025, 0.975)) - 1
     value = float(first.sum() / second.sum() - 1)
     return Number(value, float(low), float(high), questions=first.size, signed=True, percent=True)
 
@@ -158,8 +158,8 @@ def _paper_increase(n: int) -> Number:
 
 
 def _cluster_words(view: RunView) -> Paragraph:
-    told = [_increase_words(view, n) for n in sorted({min(2, view.samples), view.samples})]
-    return Paragraph(f"{view.label}: against multinomial sampling, SDLG finds {'; '.join(told)}.", "finding")
+    increases = [_increase_words(view, n) for n in sorted({min(2, view.samples), view.samples})]
+    return Paragraph(f"{view.label}: against multinomial sampling, SDLG finds {'; '.join(increases)}.", "finding")
 
 
 def _increase_words(view: RunView, n: int) -> str:
@@ -188,9 +188,9 @@ def stays_above(steps: Sequence[float], level: float) -> int | None:
 def _efficiency_rows(view: RunView) -> list[TableRow]:
     multinomial = named_column(view, MULTINOMIAL)
     level = multinomial.auroc(view, view.target)
-    wanted = [column for column in (named_column(view, SDLG), named_column(view, "SE*_DBS"), *our_columns(view))
+    columns = [column for column in (named_column(view, SDLG), named_column(view, "SE*_DBS"), *our_columns(view))
               if column.is_there and family_of(column.method) != "multinomial"]  # fmt: skip
-    return [TableRow((view.label, column.label, level, *_reached(view, column, level))) for column in wanted]
+    return [TableRow((view.label, column.label, level, *_reached(view, column, level))) for column in columns]
 
 
 def _reached(view: RunView, column: Column, level: Number) -> tuple[Cell, Cell]:

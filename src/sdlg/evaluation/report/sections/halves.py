@@ -60,10 +60,10 @@ def _of_run(view: RunView) -> Iterator[Block]:
 def _entries(view: RunView) -> list[_Entry]:
     """Highest on the first half first; undefined ones last."""
     everything = [(method, measure) for method in view.run.methods for measure in view.measures(method)]
-    found = [
+    entries = [
         _Entry(one, *(view.auroc(*one, view.target, half=half) for half in ("first", "second"))) for one in everything
     ]
-    return sorted(found, key=lambda entry: -entry.first.value if entry.first.is_defined else math.inf)
+    return sorted(entries, key=lambda entry: -entry.first.value if entry.first.is_defined else math.inf)
 
 
 def _row(place: int, entry: _Entry, rank: int | None) -> TableRow:
@@ -98,13 +98,13 @@ def _against(view: RunView, chosen: _Entry, best: _Entry) -> str:
     column = named_column(view, SDLG)
     if column.is_there:
         rivals[SDLG] = column.measured
-    told = [
+    comparisons = [
         f"{said(difference)} against {name}"
         for name, rival in rivals.items()
         if rival != chosen.measured
         and (difference := view.difference(chosen.measured, rival, view.target, half="second")).is_defined
     ]
-    return f"; paired difference there {' and '.join(told)}" if told else ""
+    return f"; paired difference there {' and '.join(comparisons)}" if comparisons else ""
 
 
 def _named(measured: MethodMeasure) -> str:

@@ -33,8 +33,8 @@ def _maps(view: RunView) -> list[Block]:
         if not column.is_there:
             return [Paragraph(f"{view.label}: no heat map, since {column.reason}.")]
     grids = {metric: _grid(view, metric, *pair) for metric in metrics_of(view)}
-    found = [abs(value) for grid in grids.values() for row in grid for value in row if math.isfinite(value)]
-    strongest = max([_LEAST, *found])
+    strengths = [abs(value) for grid in grids.values() for row in grid for value in row if math.isfinite(value)]
+    strongest = max([_LEAST, *strengths])
     return [_map(view, metric, grid, strongest) for metric, grid in grids.items()]
 
 

@@ -149,11 +149,11 @@ def _is_apart(view: RunView, best: Column, other: Column, target: Target) -> boo
 def _chart(view: RunView) -> DotChart:
     columns = [column for column in (*paper_columns(view), *our_columns(view)) if column.is_there]
     numbers = mark_highest([column.auroc(view, view.target, resamples=RESAMPLES) for column in columns])
-    told = (f"{column.label} {said(number)}" for column, number in zip(columns, numbers, strict=True))
+    descriptions = (f"{column.label} {said(number)}" for column, number in zip(columns, numbers, strict=True))
     return DotChart(
         f"auroc-{view.slug}",
         f"{view.label}: AUROC with {view.samples} sequences",
-        f"AUROC with 95 % intervals at {view.target}: {'; '.join(told)}.",
+        f"AUROC with 95 % intervals at {view.target}: {'; '.join(descriptions)}.",
         f"AUROC ({metric_name(view.target.metric)} ≥ {view.target.threshold:g})",
         tuple(column.label for column in columns),
         tuple(numbers),

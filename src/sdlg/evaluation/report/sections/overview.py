@@ -30,7 +30,7 @@ def overview(views: Sequence[RunView]) -> Section:
 
 def _facts(views: Sequence[RunView]) -> Table:
     facts = [_facts_of(view) for view in views]
-    rows = [TableRow((name, *(found[name] for found in facts))) for name in facts[0]]
+    rows = [TableRow((name, *(run[name] for run in facts))) for name in facts[0]]
     return Table("runs", "The runs.", ("", *(view.label for view in views)), tuple(rows))
 
 
@@ -64,8 +64,8 @@ def _under_way(view: RunView) -> int:
 
 def _options(views: Sequence[RunView]) -> Table:
     options = [view.plan.get("options") or {} for view in views]
-    names = sorted({name for found in options for name in found})
-    rows = [TableRow((name, *(_shown(found.get(name, "")) for found in options))) for name in names]
+    names = sorted({name for run in options for name in run})
+    rows = [TableRow((name, *(_shown(run.get(name, "")) for run in options))) for name in names]
     return Table("options", "Every option.", ("", *(view.label for view in views)), tuple(rows), is_folded=True)
 
 
@@ -169,8 +169,8 @@ def _undefined(views: Sequence[RunView]) -> Table:
 
 def _reasons(view: RunView, method: str) -> dict[tuple[str, int], list[str]]:
     """(reason, questions) → the measures that it holds for."""
-    found: dict[tuple[str, int], list[str]] = {}
+    measures: dict[tuple[str, int], list[str]] = {}
     for measure in view.measures(method):
         for reason in sorted(view.run.reasons(method, measure).items()):
-            found.setdefault(reason, []).append(measure)
-    return found
+            measures.setdefault(reason, []).append(measure)
+    return measures

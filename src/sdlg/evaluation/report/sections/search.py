@@ -87,10 +87,10 @@ def _chart(view: RunView) -> LineChart:
     """SE* at every temperature, and SDLG's, against the number of samples."""
     sampled = tuple(range(1, view.samples + 1))
     columns = [_at(view, method) for method in methods_of(view, "multinomial")]
-    found = [column for column in (named_column(view, SDLG), *columns) if column.is_there]
+    available = [column for column in (named_column(view, SDLG), *columns) if column.is_there]
     lines = tuple(
         line_of(column.label, sampled, auroc_numbers(view, column), colour, stroke)
-        for column, (colour, stroke) in zip(found, _looks(len(found)), strict=True)
+        for column, (colour, stroke) in zip(available, _looks(len(available)), strict=True)
     )
     return LineChart(
         f"temperatures-{view.slug}",
