@@ -44,9 +44,9 @@ def choose_items(data: DataSet, limit: int | None, seed: int) -> tuple[Item, ...
     """All items, or `limit` of them drawn by the seed. A larger limit adds to a smaller one."""
     if limit is None or limit >= len(data.items):
         return data.items
-    drawn = list(data.items)
-    random.Random(seed).shuffle(drawn)
-    return tuple(drawn[:limit])
+    items = list(data.items)
+    random.Random(seed).shuffle(items)
+    return tuple(items[:limit])
 
 
 def _rows(source: DataSource, folder: Path | None) -> Sequence[DataRow]:
@@ -82,13 +82,13 @@ def _hub_rows(source: DataSource) -> Sequence[DataRow]:
         ) from error
     repository, configuration, split = source.hub
     try:
-        found: Any = datasets.load_dataset(repository, configuration, split=split)
+        rows: Any = datasets.load_dataset(repository, configuration, split=split)
     except Exception as error:  # whatever the hub, the network or the disk may raise
         raise RunError(
             f"cannot load {source.name} ({repository}) from the hub: {first_line(error)}; "
             f"or name a folder that holds {source.file} with --data-dir"
         ) from error
-    return list(found)
+    return list(rows)
 
 
 def _checked(data: DataSet) -> DataSet:

@@ -38,9 +38,9 @@ def _item(name: str, row: DataRow) -> Item:
 
 
 def _texts(row: DataRow, name: str) -> list[str]:
-    found: Any = row.get(name, [])
-    if isinstance(found, str):
-        found = [found]
-    if not isinstance(found, list) or not all(isinstance(text, str) for text in found):
+    texts: Any = row.get(name, [])
+    if isinstance(texts, str):
+        texts = [texts]
+    if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
         raise BadQuestion(f'"{name}" must be a list of texts')
-    return found
+    return texts

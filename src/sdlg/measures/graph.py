@@ -64,8 +64,8 @@ def degree(samples: MeasureInputs, kind: str) -> float:
 
 def eccentricity(samples: MeasureInputs, kind: str) -> float:
     """How far answers lie from their centre in the coordinates of the small eigenvalues."""
-    found = spectrum(samples, kind)
-    coordinates = found.eigenvectors[:, found.eigenvalues < EIGENVALUE_THRESHOLD - ROUNDING]  # (N, kept)
+    eigen = spectrum(samples, kind)
+    coordinates = eigen.eigenvectors[:, eigen.eigenvalues < EIGENVALUE_THRESHOLD - ROUNDING]  # (N, kept)
     return float(np.linalg.norm(coordinates - coordinates.mean(axis=0)))
 
 

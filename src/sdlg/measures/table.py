@@ -73,9 +73,9 @@ _OWN_NAMES = _names_of(MEASURES)
 
 def measure_all(samples: MeasureInputs, names: Iterable[str] | None = None) -> dict[str, Estimate | Unavailable]:
     """The named measures (all, if none are named), each under the name that was asked for."""
-    wanted = all_measures() if names is None else {name: find_measure(name) for name in names}
+    measures = all_measures() if names is None else {name: find_measure(name) for name in names}
     with np.errstate(all="ignore"):  # what is not finite is reported in words
-        return {name: _estimate(measure, samples, name) for name, measure in wanted.items()}
+        return {name: _estimate(measure, samples, name) for name, measure in measures.items()}
 
 
 def _estimate(measure: Measure, samples: MeasureInputs, name: str) -> Estimate | Unavailable:
@@ -147,13 +147,13 @@ def _not_a_number(measure: Measure, value: float) -> str:
 @cache
 def _plugins() -> Mapping[str, Measure]:
     """Loaded when first asked for, by name: the order of installation does not matter."""
-    found: dict[str, Measure] = {}
+    plugins: dict[str, Measure] = {}
     for entry in sorted(entry_points(group=PLUGINS), key=lambda entry: entry.name):
         for measure in _load(entry):
-            if measure.name in MEASURES or measure.name in found:
+            if measure.name in MEASURES or measure.name in plugins:
                 raise _broken(entry, f"there already is a measure {measure.name}")
-            found[measure.name] = measure
-    return found
+            plugins[measure.name] = measure
+    return plugins
 
 
 def _load(entry: EntryPoint) -> list[Measure]:

@@ -43,8 +43,8 @@ def check_fits(name: str, tokens: int, limit: int | None, what: str = "with its 
 def chat_messages(question: Question) -> list[dict[str, str]]:
     """Shots and earlier turns become turns; the context stands before the first of them, instructions before all."""
     messages = []
-    for asked, answered in question.shots:
-        messages += [{"role": "user", "content": asked}, {"role": "assistant", "content": answered}]
+    for query, reply in question.shots:
+        messages += [{"role": "user", "content": query}, {"role": "assistant", "content": reply}]
     messages.append({"role": "user", "content": question.text})
     if question.context:
         messages[0]["content"] = f"{question.context}\n\n{messages[0]['content']}"
@@ -55,8 +55,8 @@ def chat_messages(question: Question) -> list[dict[str, str]]:
 def plain_text(question: Question) -> str:
     """The paper's formats: a story and its turns, each with a full stop, or a header and shots; then the question."""
     turns = [
-        f"Q: {asked} A: {answered.rstrip('.')}." if question.context else f"Q: {asked} A: {answered}"
-        for asked, answered in question.shots
+        f"Q: {query} A: {reply.rstrip('.')}." if question.context else f"Q: {query} A: {reply}"
+        for query, reply in question.shots
     ]
     header = HEADER if question.system is None else question.system
     return " ".join([question.context or header, *turns, f"Q: {question.text} A:"])

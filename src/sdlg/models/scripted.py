@@ -57,21 +57,21 @@ class ScriptedModel:
     def next_tokens(self, text: str) -> list[Alternative]:
         """The script's distribution after a text, likeliest first."""
         options = self._script.get(text, {END: 1.0})
-        found = [Alternative(self.token_id(token), math.log(p)) for token, p in options.items() if p > 0]
-        return sorted(found, key=lambda option: (-option.logprob, option.token_id))
+        alternatives = [Alternative(self.token_id(token), math.log(p)) for token, p in options.items() if p > 0]
+        return sorted(alternatives, key=lambda option: (-option.logprob, option.token_id))
 
     def decode(self, request: DecodeRequest) -> Decoded:
         """One path after the other."""
         prompt, decoding = request.prompt, request.decoding
         if decoding.strategy not in self.capabilities.strategies:
             raise NotSupported(f"{self.name} cannot decode by {decoding.strategy}")
-        found = [
+        continuations = [
             self._continue(prompt, prefix, decoding, path_generator(request.seed, index), request.alternatives_above)
             for index, prefix in enumerate(request.prefixes)
         ]
-        tell_all(request.ended, found)
-        generated = sum(continuation.decisions for continuation in found)
-        return Decoded(tuple(found), Cost(prompt_tokens=len(prompt.token_ids), generated_tokens=generated))
+        tell_all(request.ended, continuations)
+        generated = sum(continuation.decisions for continuation in continuations)
+        return Decoded(tuple(continuations), Cost(prompt_tokens=len(prompt.token_ids), generated_tokens=generated))
 
     def _continue(
         self,

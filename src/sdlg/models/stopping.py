@@ -59,43 +59,43 @@ def find_stop(rule: StopRule, ids: Sequence[int], text_of: TextOf) -> Stop | Non
         return None
     first = max(0, len(ids) - _WINDOW)
     tail = ids[first:]
-    found = _first_ending(rule, text_of(tail))
-    if found is None:
+    ending = _first_ending(rule, text_of(tail))
+    if ending is None:
         return None
-    kept = _tokens_within(tail, found[0], text_of)
-    end = next(n for n in range(kept, len(tail) + 1) if len(text_of(tail[:n])) >= found[1])
-    return Stop("stop_string", first + kept, first + end)
+    length = _tokens_within(tail, ending[0], text_of)
+    end = next(n for n in range(length, len(tail) + 1) if len(text_of(tail[:n])) >= ending[1])
+    return Stop("stop_string", first + length, first + end)
 
 
 def _at_end_token(rule: StopRule, ids: Sequence[int], text_of: TextOf) -> Stop:
     """Where sentences end answers, a full stop before the end token belongs to the ending."""
-    kept = len(ids) - 1
-    text = text_of(ids[:kept]).rstrip() if rule.sentence_end else ""
+    length = len(ids) - 1
+    text = text_of(ids[:length]).rstrip() if rule.sentence_end else ""
     if text.endswith(".") and sentence_end(text + "\n") == len(text) - 1:  # as the line's end: nothing follows
-        kept = _tokens_within(ids[:kept], len(text) - 1, text_of)
-    return Stop("eos", kept, len(ids))
+        length = _tokens_within(ids[:length], len(text) - 1, text_of)
+    return Stop("eos", length, len(ids))
 
 
 def _tokens_within(ids: Sequence[int], characters: int, text_of: TextOf) -> int:
     """How many leading ids fit into so many characters."""
-    kept = len(ids)
-    while kept and len(text_of(ids[:kept])) > characters:
-        kept -= 1
-    return kept
+    count = len(ids)
+    while count and len(text_of(ids[:count])) > characters:
+        count -= 1
+    return count
 
 
 def cut_at_ending(rule: StopRule, text: str) -> str:
     """A text up to its first ending, where its tokens are not known."""
-    found = _first_ending(rule, text)
-    return text if found is None else text[: found[0]]
+    ending = _first_ending(rule, text)
+    return text if ending is None else text[: ending[0]]
 
 
 def _first_ending(rule: StopRule, text: str) -> tuple[int, int] | None:
     """Where the first ending in a text begins and where it is complete."""
-    found = [(text.find(string), text.find(string) + len(string)) for string in rule.strings if string in text]
+    endings = [(text.find(string), text.find(string) + len(string)) for string in rule.strings if string in text]
     if rule.sentence_end and (at := sentence_end(text)) is not None:
-        found.append((at, at + 1))
-    return min(found, default=None)
+        endings.append((at, at + 1))
+    return min(endings, default=None)
 
 
 def sentence_end(text: str) -> int | None:

@@ -42,14 +42,12 @@ class TextSide:
 
     def _all_end_ids(self, named: Any) -> frozenset[int]:
         values = [self._tokenizer.eos_token_id, named]
-        found = {
-            int(i) for value in values if value is not None for i in (value if isinstance(value, list) else [value])
-        }
+        ids = {int(i) for value in values if value is not None for i in (value if isinstance(value, list) else [value])}
         for token in TURN_ENDS:
             index = self._tokenizer.convert_tokens_to_ids(token)
             if index is not None and self._tokenizer.convert_ids_to_tokens(index) == token:
-                found.add(int(index))
-        return frozenset(found)
+                ids.add(int(index))
+        return frozenset(ids)
 
     def prompt(self, question: Question, style: str, stop: StopRule) -> Prompt:
         """Chat if the tokenizer has a template and nothing else was asked for."""

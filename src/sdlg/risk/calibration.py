@@ -186,24 +186,24 @@ class Risk:
 
     def value_in(self, result: Result) -> float:
         """The measure's value in a result: NaN if it is undefined there, an error if it was not asked for."""
-        wanted = self.origin.measure_name
+        measure = self.origin.measure_name
         for name, estimate in result.estimates.items():
-            if wanted in (name, estimate.options.get("variant")):
+            if measure in (name, estimate.options.get("variant")):
                 return estimate.value
-        if any(note.startswith(f"{wanted}: ") for note in result.notes):
+        if any(note.startswith(f"{measure}: ") for note in result.notes):
             return math.nan
-        raise BadOption(f"the calibration is of {wanted}, which the result does not have; add --measures {wanted!r}")
+        raise BadOption(f"the calibration is of {measure}, which the result does not have; add --measures {measure!r}")
 
     def of(self, result: Result) -> AnswerRisk:
         """The risk of a result's answer."""
         value = self.value_in(result)
-        known = not math.isnan(value)
+        is_defined = not math.isnan(value)
         return AnswerRisk(
-            probability=self(value) if known else None,
+            probability=self(value) if is_defined else None,
             sentence=self.sentence(value),
             basis=self.basis,
             measure=self.origin.measure,
-            value=value if known else None,
+            value=value if is_defined else None,
             keep=self.keeps(value),
         )
 

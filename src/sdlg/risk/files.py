@@ -20,26 +20,26 @@ T = TypeVar("T")
 def read_object(path: Path) -> dict[str, Any]:
     """The JSON object in a file of our format."""
     try:
-        found = json.loads(path.read_bytes())
+        row = json.loads(path.read_bytes())
     except OSError as error:
         raise BadOption(f"cannot read the calibration {path}: {error.strerror or error}") from error
     except (ValueError, RecursionError) as error:
         raise BadOption(f"{path} is not a calibration: it is not valid JSON ({error})") from error
-    if not isinstance(found, dict) or "format" not in found:
+    if not isinstance(row, dict) or "format" not in row:
         raise BadOption(f"{path} is not a calibration: it has no format; make one with sdlg calibrate")
-    if found["format"] != FORMAT:
-        raise BadOption(f"{path} has the format {found['format']!r}, but this version reads {FORMAT}")
-    return found
+    if row["format"] != FORMAT:
+        raise BadOption(f"{path} has the format {row['format']!r}, but this version reads {FORMAT}")
+    return row
 
 
 def build(kind: Callable[..., T], row: object, where: str, **made: object) -> T:
     """A record from its JSON object; `made` are the fields that are records themselves, made already."""
     if not isinstance(row, dict):
         raise BadOption(f"{where} is not an object")
-    wanted = {part.name: part for part in fields(kind) if part.name not in made}  # type: ignore[arg-type]
-    if missing := [name for name, part in wanted.items() if name not in row and _is_needed(part)]:
+    parts = {part.name: part for part in fields(kind) if part.name not in made}  # type: ignore[arg-type]
+    if missing := [name for name, part in parts.items() if name not in row and _is_needed(part)]:
         raise BadOption(f"{where} has no {', '.join(missing)}")
-    read = {name: _value(part, row[name], where) for name, part in wanted.items() if name in row}
+    read = {name: _value(part, row[name], where) for name, part in parts.items() if name in row}
     try:
         return kind(**read, **made)
     except ValueError as error:
@@ -56,11 +56,11 @@ def _is_needed(part: Field[Any]) -> bool:
     return part.default is MISSING and part.default_factory is MISSING
 
 
-def _value(part: Field[Any], found: object, where: str) -> Any:
+def _value(part: Field[Any], value: object, where: str) -> Any:
     fits, words = _KINDS[str(part.type)]
-    if not fits(found):
-        raise BadOption(f"{where}: {part.name} must be {words}, not {found!r}")
-    return tuple(found) if isinstance(found, list) else found
+    if not fits(value):
+        raise BadOption(f"{where}: {part.name} must be {words}, not {value!r}")
+    return tuple(value) if isinstance(value, list) else value
 
 
 def _is_number(value: object) -> bool:

@@ -48,8 +48,8 @@ def load_encoder(source: str | Path, *, name: str, device: str | None) -> Senten
 def _pooling(source: str | Path) -> str:
     """What a sentence-transformers model says of itself; the mean where it says nothing."""
     file = cached_file(str(source), "1_Pooling/config.json", _raise_exceptions_for_missing_entries=False)
-    told = json.loads(Path(file).read_text(encoding="utf-8")) if file else {}
-    return "first" if told.get("pooling_mode_cls_token") else "mean"
+    config = json.loads(Path(file).read_text(encoding="utf-8")) if file else {}
+    return "first" if config.get("pooling_mode_cls_token") else "mean"
 
 
 class SentenceEncoder:

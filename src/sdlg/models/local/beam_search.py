@@ -73,7 +73,7 @@ class BeamResult:
 def beam_search(
     tree: KVTree,
     starts: Sequence[Start],
-    wanted: Sequence[int],
+    counts: Sequence[int],
     decoding: Decoding,
     rule: StopRule,
     text_of: TextOf,
@@ -81,8 +81,8 @@ def beam_search(
     min_probability: float | None,
     normalise: Callable[[Tensor], Tensor] = partial(torch.log_softmax, dim=-1),  # noqa: B008 (a constant)
 ) -> list[list[BeamResult]]:
-    """The `wanted` best hypotheses of every start. `normalise` makes log-probabilities of what grows."""
-    searches = [search for k, start in enumerate(starts) for search in _groups(k, start, wanted[k], decoding)]
+    """The best hypotheses of every start, `counts` of them. `normalise` makes log-probabilities of what grows."""
+    searches = [search for k, start in enumerate(starts) for search in _groups(k, start, counts[k], decoding)]
     rows_of = [search.family for search in searches]  # at first, all groups of a start share its one row of logits
     logits = torch.stack([start.logits for start in starts])
     while True:
@@ -99,7 +99,7 @@ def beam_search(
                 before.update(beam.ids[-1] for beam in search.running)
         running = [beam for search in searches for beam in search.running]
         if not running:
-            return [_results(searches, k, count) for k, count in enumerate(wanted)]
+            return [_results(searches, k, count) for k, count in enumerate(counts)]
         tree.prune([beam.node for search in searches for beam in (*search.running, *search.done)])
         nodes, logits = tree.grow([beam.node for beam in running], [beam.ids[-1] for beam in running])
         placed = iter(nodes)
@@ -109,17 +109,17 @@ def beam_search(
             search.running = [replace(beam, node=next(placed)) for beam in search.running]
 
 
-def group_widths(wanted: int, decoding: Decoding) -> list[int]:
+def group_widths(count: int, decoding: Decoding) -> list[int]:
     """Plain beam search is one group of at least `beams`; diverse beam search spreads what is wanted over groups."""
     if decoding.strategy != "diverse_beam":
-        return [max(decoding.beams, wanted)]
-    groups = min(decoding.groups or wanted, wanted)
-    return [wanted // groups + (k < wanted % groups) for k in range(groups)]
+        return [max(decoding.beams, count)]
+    groups = min(decoding.groups or count, count)
+    return [count // groups + (k < count % groups) for k in range(groups)]
 
 
-def _groups(family: int, start: Start, wanted: int, decoding: Decoding) -> list[Search]:
+def _groups(family: int, start: Start, count: int, decoding: Decoding) -> list[Search]:
     """All groups of one start, at their beginning."""
-    return [Search(family, start.prefix, width, [Beam(start.node)]) for width in group_widths(wanted, decoding)]
+    return [Search(family, start.prefix, width, [Beam(start.node)]) for width in group_widths(count, decoding)]
 
 
 def _extensions(
@@ -182,10 +182,10 @@ def _may_improve(search: Search, going: Sequence[Beam], length_penalty: float) -
     return going[0].score(length_penalty) > search.done[-1].score(length_penalty)
 
 
-def _results(searches: Sequence[Search], family: int, wanted: int) -> list[BeamResult]:
+def _results(searches: Sequence[Search], family: int, count: int) -> list[BeamResult]:
     """The best of each group in turn, so that the first one is the first group's best."""
     groups = [search.done for search in searches if search.family == family]
-    best = [group[place] for place in range(wanted) for group in groups if place < len(group)][:wanted]
+    best = [group[place] for place in range(count) for group in groups if place < len(group)][:count]
     prefix = next(search.prefix for search in searches if search.family == family)
     return [
         BeamResult(finished(prefix, beam.ids, beam.logprobs, beam.stop, beam.alternatives, beam.entropies), beam.node)

@@ -156,9 +156,9 @@ class PaddedRows:
         width = self._visible.shape[1]
         fresh = torch.arange(width)[None] <= torch.tensor(list(parents))[:, None]
         old = torch.tensor([max(row, 0) for row in rows])
-        kept = self._visible[old] if len(self._visible) else fresh
+        existing = self._visible[old] if len(self._visible) else fresh
         is_fresh = torch.tensor([row < 0 for row in rows])
-        self._visible = torch.where(is_fresh[:, None], fresh, kept)
+        self._visible = torch.where(is_fresh[:, None], fresh, existing)
         for index, layer in enumerate(self._prefix_kv.cache.layers):
             layer_at(self._cache, index).replace(
                 *(self._pick(index, name, old, is_fresh, width, getattr(layer, name)) for name in ("keys", "values"))

@@ -39,7 +39,7 @@ class _Probe:
     """A small forked tree, its logits from scratch, and what they may differ by."""
 
     paths: list[list[int]]  # the prefix's own continuation, and a branch at its third token
-    wanted: Tensor  # (paths, V)
+    reference: Tensor  # (paths, V)
     rounding: float  # what may come from rounding
     wrong: float  # what comes of seeing a token of the other path
 
@@ -57,12 +57,12 @@ def _probe(network: Network) -> _Probe:
     size = int(network.model.get_input_embeddings().num_embeddings)
     ids = [(7919 * k + 11) % size for k in range(1, 6)]
     paths = [ids, [*ids[:3], ids[4], ids[3]]]
-    wanted = _from_scratch(network, paths)
-    pieces = max(_distance(_from_scratch(network, paths, cuts), wanted) for cuts in ((3,), (1, 2, 3, 4)))
+    reference = _from_scratch(network, paths)
+    pieces = max(_distance(_from_scratch(network, paths, cuts), reference) for cuts in ((3,), (1, 2, 3, 4)))
     leaky = [[*path[:3], ids[3], ids[4], path[4]] for path in paths]  # both tokens after the fork, then its own
-    scale = max(1.0, float(wanted.abs().max()))
+    scale = max(1.0, float(reference.abs().max()))
     least = max(1e-3, torch.finfo(network.model.dtype).eps) * scale
-    return _Probe(paths, wanted, least + _ROUNDING * pieces, _distance(_from_scratch(network, leaky), wanted))
+    return _Probe(paths, reference, least + _ROUNDING * pieces, _distance(_from_scratch(network, leaky), reference))
 
 
 def _from_scratch(network: Network, paths: list[list[int]], cuts: tuple[int, ...] = ()) -> Tensor:
@@ -94,7 +94,7 @@ def _agrees(network: Network, name: str, probe: _Probe) -> bool:
         return False
     # Where rounding hides what a wrong mask does, only caches without masks are sure.
     most = probe.rounding if name == "separate" else min(probe.rounding, _SHARE_OF_WRONG * probe.wrong)
-    return bool(torch.isfinite(logits).all()) and _distance(logits, probe.wanted) < most
+    return bool(torch.isfinite(logits).all()) and _distance(logits, probe.reference) < most
 
 
 def _suits(layout: str, windows: Mapping[str, int | None]) -> bool:

@@ -33,8 +33,8 @@ def load_transformers(
 
 def _dtype(name: str | None, device: str) -> torch.dtype | str:
     if name is not None:
-        found = getattr(torch, name, None)
-        if not isinstance(found, torch.dtype):
+        dtype = getattr(torch, name, None)
+        if not isinstance(dtype, torch.dtype):
             raise BadOption(f"unknown dtype {name!r}; for example float32, bfloat16, float16")
-        return found
+        return dtype
     return torch.float32 if device == "cpu" else "auto"

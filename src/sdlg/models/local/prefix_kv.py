@@ -33,12 +33,12 @@ class PrefixKV:
         """Run more tokens; the logits after the last `keep` of them, (keep, V)."""
         # Models with a state go on from it one token at a time; given several, some of them forget it.
         pieces = [[token] for token in tokens] if self.ids and any(self.cache.is_linear) else [list(tokens)]
-        kept: list[Tensor] = []
+        tail: list[Tensor] = []
         for piece in pieces:
             logits = self.network.chain(self.cache, piece, len(self.ids), keep=min(keep, len(piece)))
-            kept = [*kept, logits][-keep:]  # pieces of one row each, or one piece
+            tail = [*tail, logits][-keep:]  # pieces of one row each, or one piece
             self.ids.extend(piece)
-        return torch.cat(kept)
+        return torch.cat(tail)
 
     def cut(self, length: int) -> None:
         """Keep its first `length` tokens only. For caches of ours, which have every column."""

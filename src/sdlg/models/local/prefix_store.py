@@ -22,10 +22,10 @@ def usable_length(held: Prompt, prompt: Prompt) -> int:
         return len(prompt.token_ids)
     common = common_length(held.token_ids, prompt.token_ids)
     usable = 0
-    for own, wanted in zip(held.boundaries, prompt.boundaries, strict=False):
-        if own != wanted or wanted > common:
+    for held_boundary, boundary in zip(held.boundaries, prompt.boundaries, strict=False):
+        if held_boundary != boundary or boundary > common:
             break
-        usable = wanted
+        usable = boundary
     return usable
 
 

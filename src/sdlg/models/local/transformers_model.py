@@ -199,12 +199,12 @@ class TransformersModel:
         prefix_kv, tip, reused = self._prefix_kv(prompt, at_tip=False)
         tree = LAYOUTS[self.layout](prefix_kv)
         starts = self._starts(tree, prefix_kv, prompt.token_ids, [()] * len(answers), tip)
-        found = score_paths(tree, starts, answers, [endings if has else [] for has in has_ending])
+        paths = score_paths(tree, starts, answers, [endings if has else [] for has in has_ending])
         tree.close()
         self._store.keep(prefix_kv)
         generations = tuple(
             Generation(text, ids, tuple(steps[: len(ids)]), "eos" if has else "length", (steps[-1],) if has else ())
-            for text, ids, steps, has in zip(texts, answers, found, has_ending, strict=True)
+            for text, ids, steps, has in zip(texts, answers, paths, has_ending, strict=True)
         )
         return Scored(generations, self._cost(prompt, 0, reused, started))
 

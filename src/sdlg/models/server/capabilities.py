@@ -156,9 +156,9 @@ class _LogprobReply:
         """What the body has beside the question."""
         return {name: value for name, value in self.body.items() if name not in ("prompt", "logprobs")}
 
-    def top(self, asked: int) -> int:
+    def top(self, count: int) -> int:
         """How many alternatives of a step it tells: some tell fewer than they are asked for and say nothing."""
-        return min([asked, *(len(step.top) for step in self.steps)]) if self.steps else 0
+        return min([count, *(len(step.top) for step in self.steps)]) if self.steps else 0
 
 
 class _Probe:

@@ -28,7 +28,7 @@ class RequestPath:
     room: int  # tokens that it may grow
     seed: int
     shown: list[Step] = field(default_factory=list)  # those whose tokens the watcher has; they are not shown twice
-    kept: tuple[Step, ...] = ()  # from an earlier reply; the next request goes on after them
+    kept_steps: tuple[Step, ...] = ()  # from an earlier reply; the next request goes on after them
     is_doubtful: bool = False  # a reply was nonsense, so what was shown of it may be wrong
 
 
@@ -39,14 +39,14 @@ class PathReply:
         self, path: RequestPath, request: DecodeRequest, server: ServerCapabilities, text_side: ServedTextSide
     ) -> None:
         self.path, self.floor = path, request.alternatives_above
-        self.steps: list[Step] = list(path.kept)
+        self.steps: list[Step] = list(path.kept_steps)
         self.usage = Usage()
         self._rule, self._watch = request.prompt.stop, request.watch
         self._server, self._text_side = server, text_side
         self._wants_steps = server.usable_logprobs > 0
         self._stop: Stop | None = None
         self._finish: str | None = None
-        self._text = text_side.text([step.token_id for step in path.kept])
+        self._text = text_side.text([step.token_id for step in path.kept_steps])
 
     def take(self, chunk: Any) -> bool:
         """Tokens as they come; enough when the answer has ended."""
@@ -109,7 +109,7 @@ class PathReply:
         if is_same or self.path.is_doubtful:
             return False
         if len(shown) < self.path.room:
-            self.path.kept = tuple(shown)
+            self.path.kept_steps = tuple(shown)
             raise Restart("draws other tokens than those that were shown")
         self.steps, self._finish = list(shown), "length"
         self._text = self._text_side.text([step.token_id for step in shown])

@@ -68,13 +68,13 @@ def _rows(steps: Sequence[Step]) -> Tensor:
     return rows
 
 
-def needed_alternatives(wanted: int, decoding: Decoding) -> int:
+def needed_alternatives(count: int, decoding: Decoding) -> int:
     """How many of a step's likeliest tokens a search may look at.
 
     A group of width w takes the 2 w best extensions. Of one hypothesis those are among its 2 w likeliest tokens that no
     earlier group has made dearer, and earlier groups have taken at most as many tokens as they are wide together.
     """
-    widths = group_widths(wanted, decoding)
+    widths = group_widths(count, decoding)
     return max(2 * width + sum(widths[:place]) for place, width in enumerate(widths))
 
 

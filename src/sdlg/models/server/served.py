@@ -262,7 +262,7 @@ class _Work:
         greedy = decoding.strategy == "greedy"
         body: Json = {
             "model": server.model,
-            "max_tokens": path.room - len(path.kept),
+            "max_tokens": path.room - len(path.kept_steps),
             "temperature": 0.0 if greedy else decoding.temperature,
             "top_p": 1.0 if greedy else max(decoding.top_p, 1e-6),  # 0 keeps the likeliest; servers want more
             "seed": path.seed,
@@ -271,7 +271,7 @@ class _Work:
             return {**body, **self._text_body(self.request.prompt, path)}
         if server.usable_logprobs:
             body["logprobs"] = 1 if self.request.alternatives_above is None else server.usable_logprobs
-        ids = [*self.request.prompt.token_ids, *path.prefix, *(step.token_id for step in path.kept)]
+        ids = [*self.request.prompt.token_ids, *path.prefix, *(step.token_id for step in path.kept_steps)]
         streamed = {"stream": True, "stream_options": {"include_usage": True}}
         return {**body, **server.request_fields, "prompt": ids, **streamed, **self.model.extras()}
 
@@ -283,8 +283,8 @@ class _Work:
             body["stop"] = list(prompt.stop.strings[:_STOP_STRINGS])
         if prompt.messages:
             body["messages"] = [{"role": role, "content": content} for role, content in prompt.messages]
-            wanted: Json = {"logprobs": True, **({"top_logprobs": most} if alternatives else {})}
+            logprobs: Json = {"logprobs": True, **({"top_logprobs": most} if alternatives else {})}
         else:
             body["prompt"] = prompt.text + self.model.text(path.prefix)
-            wanted = {"logprobs": most if alternatives else 1}
-        return {**body, **wanted} if most else body
+            logprobs = {"logprobs": most if alternatives else 1}
+        return {**body, **logprobs} if most else body
