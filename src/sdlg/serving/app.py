@@ -230,7 +230,7 @@ def _add_errors(app: FastAPI) -> None:
 
     @app.exception_handler(SdlgError)
     @app.exception_handler(Failure)
-    async def told(_: Request, error: Exception) -> Response:
+    async def sdlg_error(_: Request, error: Exception) -> Response:
         failure = failure_of(error)
         if failure.status == 500:
             log.error("a request failed", exc_info=error)

@@ -41,8 +41,8 @@ def chat_completion(engine: Engine, body: ChatBody) -> Completion:
     _refuse("response_format", kind != "text", "answers are plain text")
     _refuse("modalities", set(body.modalities or ["text"]) != {"text"}, "answers are plain text")
     longest = body.max_tokens if body.max_completion_tokens is None else body.max_completion_tokens
-    asked = _asked(engine, body, question_of(body.messages), longest, {})
-    return _completion(body, asked, (body.top_logprobs or 0) if body.logprobs else None, is_chat=True)
+    ask = _ask(engine, body, question_of(body.messages), longest, {})
+    return _completion(body, ask, (body.top_logprobs or 0) if body.logprobs else None, is_chat=True)
 
 
 def text_completion(engine: Engine, body: CompletionBody) -> Completion:
@@ -54,8 +54,8 @@ def text_completion(engine: Engine, body: CompletionBody) -> Completion:
     prompt = body.prompt[0] if isinstance(body.prompt, list) and len(body.prompt) == 1 else body.prompt
     if not isinstance(prompt, str):
         raise bad_request("prompt must be one text; ask for several, or for token ids, in requests of their own")
-    asked = _asked(engine, body, Question(prompt), body.max_tokens, {"prompt": "raw"})
-    return _completion(body, asked, body.logprobs, is_chat=False)
+    ask = _ask(engine, body, Question(prompt), body.max_tokens, {"prompt": "raw"})
+    return _completion(body, ask, body.logprobs, is_chat=False)
 
 
 def question_of(messages: list[Message]) -> Question:
@@ -66,10 +66,10 @@ def question_of(messages: list[Message]) -> Question:
         instructions.append(turns.pop(0)[1])
     expected = ["user", "assistant"] * (len(turns) // 2) + ["user"]
     if [role for role, _ in turns] != expected:
-        found = ", ".join(role[:20] for role, _ in turns[:12]) or "none"
+        roles = ", ".join(role[:20] for role, _ in turns[:12]) or "none"
         raise bad_request(
             "messages must be instructions (system), then user and assistant in turns, then a last one of the user; "
-            f"after the instructions there were: {found}"
+            f"after the instructions there were: {roles}"
         )
     texts = [text for _, text in turns]
     shots = tuple(zip(texts[:-1:2], texts[1:-1:2], strict=True))
@@ -97,30 +97,30 @@ def _refuse_common(engine: Engine, body: ChatBody | CompletionBody) -> None:
     _refuse("logit_bias", bool(body.logit_bias), "it would change the model's probabilities")
 
 
-def _refuse(name: str, asked: bool, why: str) -> None:
-    if asked:
+def _refuse(name: str, is_used: bool, why: str) -> None:
+    if is_used:
         raise bad_request(f"{name} is not supported: {why}. Leave it out", "unsupported_parameter")
 
 
-def _asked(
+def _ask(
     engine: Engine, body: ChatBody | CompletionBody, question: Question, longest: int | None, fixed: Mapping[str, Any]
 ) -> Ask:
-    wanted = wanted_of(body)
-    if twice := set(wanted.options or {}) & set(fixed):
+    preferences = wanted_of(body)
+    if twice := set(preferences.options or {}) & set(fixed):
         raise bad_request(f"{', '.join(sorted(twice))} cannot be chosen here")
     stops = [body.stop] if isinstance(body.stop, str) else body.stop
     named = {
         "max_tokens": longest,
         "top_p": body.top_p,
         "stop_strings": stops or None,
-        "samples": 1 if wanted.detail == "none" else wanted.samples,
-        "stop_at": wanted.stop_at,
+        "samples": 1 if preferences.detail == "none" else preferences.samples,
+        "stop_at": preferences.stop_at,
         **_drawing(body),
     }
-    given = {name: value for name, value in named.items() if value is not None}
+    settings = {name: value for name, value in named.items() if value is not None}
     return engine.ask(
-        question, method=wanted.method, preset=wanted.preset, measures=wanted.measures or (),
-        options={**(wanted.options or {}), **given, **fixed},
+        question, method=preferences.method, preset=preferences.preset, measures=preferences.measures or (),
+        options={**(preferences.options or {}), **settings, **fixed},
     )  # fmt: skip
 
 
@@ -139,8 +139,8 @@ def _drawing(body: ChatBody | CompletionBody) -> dict[str, Any]:
 def wanted_of(body: ChatBody | CompletionBody) -> Wanted:
     """What the field `uncertainty` says; left out, it is a summary."""
     match body.uncertainty:
-        case Wanted() as wanted:
-            return wanted
+        case Wanted() as preferences:
+            return preferences
         case False:
             return Wanted(detail="none")
         case None | True:

@@ -112,8 +112,8 @@ def _operations(document: Json) -> Iterator[str]:
             yield f"<h2><code>{method.upper()} {escape(path)}</code></h2><p>{about}</p>"
             yield from _fields(operation, document)
             answers = operation["responses"].items()
-            told = "".join(f"<li>{status}: {escape(answer['description'])}</li>" for status, answer in answers)
-            yield f"<h3>Answers</h3><ul>{told}</ul>"
+            items = "".join(f"<li>{status}: {escape(answer['description'])}</li>" for status, answer in answers)
+            yield f"<h3>Answers</h3><ul>{items}</ul>"
 
 
 def _fields(operation: Json, document: Json) -> Iterator[str]:

@@ -94,9 +94,9 @@ class Engine:
         """Check everything that can be checked before the work is begun."""
         self._check_question(question)
         preset = None if preset == self.pipeline.preset else preset  # the server's own options begin with it already
-        given = {name: _tupled(value) for name, value in options.items()}
-        _check_limits(_updated(self.pipeline, preset, given), self.limits, mapped=self._mapped)
-        changed = self.pipeline.changed(method=method, preset=preset, **given)
+        changes = {name: _tupled(value) for name, value in options.items()}
+        _check_limits(_updated(self.pipeline, preset, changes), self.limits, mapped=self._mapped)
+        changed = self.pipeline.changed(method=method, preset=preset, **changes)
         check_method(changed.method, changed.model, changed.options)
         if measures:
             chosen_measures(measures)  # an unknown one is told now
@@ -146,9 +146,9 @@ def _tupled(value: Any) -> Any:
 
 def _check_limits(options: Options, limits: Limits, *, mapped: bool) -> None:
     """What the options themselves allow may still be more than a shared server should do."""
-    asked = {"samples": options.samples, "max_tokens": options.decoding.max_tokens, "beams": options.decoding.beams}
+    amounts = {"samples": options.samples, "max_tokens": options.decoding.max_tokens, "beams": options.decoding.beams}
     allowed = {"samples": limits.samples, "max_tokens": limits.max_tokens, "beams": limits.samples}
-    for name, value in asked.items():
+    for name, value in amounts.items():
         if value > allowed[name]:
             raise BadOption(f"{name} is {value}; this server allows at most {allowed[name]}")
     if options.scoring.min_probability < limits.min_probability:

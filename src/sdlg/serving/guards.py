@@ -131,8 +131,8 @@ def check_key(headers: Headers, path: str, key: str | None) -> None:
     """In constant time: how long it takes tells nothing of the key."""
     if key is None or path in _FREE or not (path.startswith("/v1") or path == "/metrics"):
         return
-    given = headers.getlist("authorization")
-    scheme, _, token = given[0].partition(" ") if len(given) == 1 else ("", "", "")
+    credentials = headers.getlist("authorization")
+    scheme, _, token = credentials[0].partition(" ") if len(credentials) == 1 else ("", "", "")
     right = hmac.compare_digest(token.strip().encode("latin-1", "replace"), key.encode())
     if scheme.lower() != "bearer" or not right:
         raise Failure(

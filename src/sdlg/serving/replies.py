@@ -21,7 +21,7 @@ class Reply:
     """What is said to one completion; all chunks of a stream have its id."""
 
     def __init__(self, completion: Completion, model: str) -> None:
-        self._asked = completion
+        self._completion = completion
         prefix, kind = ("chatcmpl", "chat.completion") if completion.is_chat else ("cmpl", "text_completion")
         self._head = {"id": f"{prefix}-{token_hex(12)}", "object": kind, "created": int(time.time()), "model": model}
         self._text_of = completion.ask.pipeline.model.text
@@ -30,57 +30,61 @@ class Reply:
         """The answer in one piece."""
         answer = result.answer
         said: Json = {"text": answer.text}
-        if self._asked.is_chat:
+        if self._completion.is_chat:
             said = {"message": {"role": "assistant", "content": answer.text, "refusal": None}}
         choice = {"index": 0, **said, "logprobs": self._logprobs(answer), **_ended(answer)}
         reply = {**self._head, "choices": [choice], "usage": usage_of(result)}
-        return reply if self._asked.detail == "none" else {**reply, "uncertainty": told(result, self._asked.detail)}
+        return {**reply, **self._uncertainty(result)}
 
     def opening(self) -> Iterable[Json]:
         """The first chunk of a chat names the role."""
-        return [self._chunk({"delta": {"role": "assistant", "content": ""}})] if self._asked.is_chat else []
+        return [self._chunk({"delta": {"role": "assistant", "content": ""}})] if self._completion.is_chat else []
 
     def piece(self, text: str) -> Json:
         """Some of the answer."""
-        return self._chunk({"delta": {"content": text}} if self._asked.is_chat else {"text": text})
+        return self._chunk({"delta": {"content": text}} if self._completion.is_chat else {"text": text})
 
     def ending(self, answer: Generation) -> Json:
         """The answer is complete. The log-probabilities come here: only now is it known which tokens are kept."""
-        said: Json = {"delta": {}} if self._asked.is_chat else {"text": ""}
+        said: Json = {"delta": {}} if self._completion.is_chat else {"text": ""}
         return self._chunk({**said, "logprobs": self._logprobs(answer), **_ended(answer)})
 
     def branch(self, progress: Progress) -> Iterable[Json]:
         """A finished branch, for those who want more than a score."""
-        if self._asked.detail in ("none", "score"):
+        if self._completion.detail in ("none", "score"):
             return []
         return [{**self._chunk(), "uncertainty": {"type": "branch", **branch_dict(progress)}}]
 
     def last(self, result: Result) -> Iterable[Json]:
         """The estimate, and what it cost."""
-        found = {} if self._asked.detail == "none" else {"uncertainty": told(result, self._asked.detail)}
-        usage = {"usage": usage_of(result)} if self._asked.usage_in_stream else {}
-        return [{**self._chunk(), **found, **usage}] if found or usage else []
+        uncertainty = self._uncertainty(result)
+        usage = {"usage": usage_of(result)} if self._completion.usage_in_stream else {}
+        return [{**self._chunk(), **uncertainty, **usage}] if uncertainty or usage else []
+
+    def _uncertainty(self, result: Result) -> Json:
+        detail = self._completion.detail
+        return {} if detail == "none" else {"uncertainty": told(result, detail)}
 
     def _chunk(self, choice: Json | None = None) -> Json:
-        kind = "chat.completion.chunk" if self._asked.is_chat else "text_completion"
+        kind = "chat.completion.chunk" if self._completion.is_chat else "text_completion"
         choices = [] if choice is None else [{"index": 0, "logprobs": None, "finish_reason": None, **choice}]
         return {**self._head, "object": kind, "choices": choices}
 
     def _logprobs(self, answer: Generation) -> Json | None:
-        if self._asked.logprobs is None or not answer.logprobs:
+        if self._completion.logprobs is None or not answer.logprobs:
             return None
         tokens = token_texts(answer.token_ids, self._text_of)
         tops = [self._top(answer, place) for place in range(min(len(tokens), len(answer.alternatives)))]
         tops = tops or [[] for _ in tokens]
         steps = list(zip(tokens, answer.logprobs, tops, strict=False))
-        return _chat_logprobs(steps) if self._asked.is_chat else _text_logprobs(steps)
+        return _chat_logprobs(steps) if self._completion.is_chat else _text_logprobs(steps)
 
     def _top(self, answer: Generation, place: int) -> list[tuple[str, float]]:
         """The likeliest tokens of a step, each spelled as it would stand there (method.md: never on its own)."""
         before, step = answer.token_ids[:place], answer.alternatives[place]
         return [
             (surface_in_context(before, option.token_id, self._text_of), option.logprob)
-            for option in step[: self._asked.logprobs]
+            for option in step[: self._completion.logprobs]
         ]
 
 

@@ -78,7 +78,7 @@ class Chunks:
         self._reply = reply
         self._deltas = Deltas(ask.pipeline.options.decoding.stop_strings)
         self._answered = False
-        self._kept: list[Progress] = []
+        self._pending: list[Progress] = []
 
     def opening(self) -> Iterable[Json]:
         """The role."""
@@ -95,14 +95,14 @@ class Chunks:
         elif self._answered:
             yield from self._reply.branch(progress)
         else:
-            self._kept.append(progress)
+            self._pending.append(progress)
 
     def result(self, result: Result) -> Iterable[Json]:
         """What is left to say."""
         if not self._answered:
             yield from self._piece(result.answer.text)
             yield self._reply.ending(result.answer)
-            for progress in self._kept:
+            for progress in self._pending:
                 yield from self._reply.branch(progress)
         yield from self._reply.last(result)
 

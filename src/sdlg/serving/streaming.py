@@ -82,9 +82,9 @@ class Feed:
         except TimeoutError:
             return []
         self._news.clear()
-        found = list(self._items)
+        items = list(self._items)
         self._items.clear()
-        return found
+        return items
 
 
 class EventStream(Response, Generic[T]):
