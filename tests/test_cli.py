@@ -228,7 +228,7 @@ def test_help_names_the_defaults_that_are_used(run):
 
 def test_help_tells_where_the_presets_differ(run):
     text = " ".join(run("ask", "--help")[1].split())
-    assert "(default: strict; paper: not_contradiction)" in text
+    assert "(default: answers; paper: not_contradiction)" in text
     assert "(default: 64)" in text
 
 

@@ -222,7 +222,9 @@ class Pipeline:
         )
         observe("clusters", "")
         started = time.perf_counter()
-        clusters = cluster_answers(question.text, sampled.texts, self.nli.judge, self.options.clustering)
+        clusters = cluster_answers(
+            question.text, sampled.texts, self.nli.judge, self.options.clustering, nli=self.nli.name
+        )
         clustered = Cost(seconds={"clusters": time.perf_counter() - started})
         samples = [
             replace(sample, cluster=number) for sample, number in zip(sampled.samples, clusters.numbers, strict=True)
