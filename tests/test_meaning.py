@@ -7,9 +7,12 @@ from __future__ import annotations
 
 import itertools
 import json
+from dataclasses import replace
 
 import pytest
 
+from fakes import CAPITAL, FakeNli
+from sdlg import Pipeline, ScriptedModel
 from sdlg.clustering import cluster_answers
 from sdlg.clustering.answer_words import named_quantities, split_words, telling_words
 from sdlg.clustering.same_answer import (
@@ -24,8 +27,11 @@ from sdlg.clustering.same_answer import (
     refuses,
     shared_words,
 )
-from sdlg.errors import BadOption
+from sdlg.errors import BadOption, ModelNotFound
+from sdlg.models.base import NO_STOPS
+from sdlg.nli import load_nli
 from sdlg.nli.base import Judged, NliProbabilities
+from sdlg.nli.language_model_judge import LanguageModelJudge
 from sdlg.options import Clustering
 from sdlg.records import Cost
 
@@ -225,3 +231,76 @@ def test_both_directions_are_asked_at_once():
 
     assert cluster_answers("Who?", ["Jane Austen", "Austen"], judge, Clustering()).numbers == (0, 0)
     assert asked == [[("Jane Austen", "Austen"), ("Austen", "Jane Austen")]]
+
+
+# -- a language model as the judge --------------------------------------------------------------------------------
+
+
+class AskedModel(ScriptedModel):
+    """Remembers what it was asked."""
+
+    def __init__(self, script, alternatives=None):
+        super().__init__(script)
+        self.capabilities = replace(self.capabilities, alternatives=alternatives)
+        self.asked = []
+
+    def prompt(self, question, style, stop=NO_STOPS):
+        self.asked.append(question.text)
+        return super().prompt(question, style, stop)
+
+
+def test_a_language_model_judges_by_the_probabilities_of_the_three_words():
+    model = AskedModel({"": {"Ent": 0.6, "contradiction": 0.1, " neutral": 0.1, "Maybe": 0.2}, "Ent": {"ailment": 1.0}})
+    judge = LanguageModelJudge(model, FakeNli(), name="self")
+    verdict = judge.judge("Who wrote it?", [("Austen", "Jane Austen")]).probabilities[0]
+    shares = (verdict.contradiction, verdict.neutral, verdict.entailment)
+    assert shares == pytest.approx((0.125, 0.125, 0.75))
+    assert all(text in model.asked[0] for text in ("Who wrote it?", "Answer 1: Austen", "Answer 2: Jane Austen"))
+
+
+@pytest.mark.parametrize(
+    ("reply", "label"),
+    [("I'd say Contradiction", "contradiction"), ("It entails it", "entailment"), ("No idea", "neutral")],
+)
+def test_where_only_words_are_said_the_word_is_the_verdict(reply, label):
+    model = AskedModel({"": {reply: 1.0}}, alternatives=0)
+    verdict = LanguageModelJudge(model, FakeNli(), name="self").judge("", [("a", "b")]).probabilities[0]
+    assert getattr(verdict, label) == 1.0
+
+
+def test_a_pair_is_asked_about_once_and_equal_texts_never():
+    model = AskedModel({"": {"neutral": 1.0}})
+    judge = LanguageModelJudge(model, FakeNli(), name="self")
+    judged = judge.judge("Q", [("a", "b"), ("a", "b"), ("a", "a"), ("b", "a")])
+    assert (judged.cost.nli_pairs, len(model.asked)) == (2, 2)
+    assert judged.probabilities[2].entailment == 1.0
+    assert judge.judge("Q", [("a", "b")]).cost == Cost()
+    assert judge.judge("another question", [("a", "b")]).cost.nli_pairs == 1
+
+
+def test_clusters_come_from_the_language_model_and_gradients_from_the_encoder():
+    encoder = FakeNli(name="encoder")
+    judge = LanguageModelJudge(AskedModel({"": {"entailment": 1.0}}), encoder, name="self")
+    result = Pipeline(ScriptedModel(CAPITAL), judge, samples=4, equivalence="strict").ask("What is the capital?")
+    assert len(result.clusters) == 1
+    assert (encoder.pairs_run, encoder.gradients_run) == (0, 1)
+    assert result.cost.nli_pairs > 0
+    assert result.cost.nli_gradients == 1
+    assert any("gradients are those of encoder" in note for note in result.notes)
+
+
+def test_self_is_the_model_that_answers():
+    model = AskedModel({"": {"neutral": 0.9, "entailment": 0.1}})
+    nli = load_nli("self", language_model=model)
+    assert nli.judge("Q", [("a", "b")]).probabilities[0].neutral == pytest.approx(0.9)
+    assert nli.name == "self"
+    with pytest.raises(ModelNotFound, match="--model"):
+        load_nli("self")
+
+
+def test_a_served_model_judges(serve, plain_environment):
+    address = serve("vllm", {"": {"entailment": 0.7, "neutral": 0.2, "contradiction": 0.1}}).url
+    nli = load_nli(address)
+    judged = nli.judge("Q", [("a", "b"), ("b", "a"), ("a", "c")])
+    assert [round(verdict.entailment, 3) for verdict in judged.probabilities] == [0.7, 0.7, 0.7]
+    assert (judged.cost.nli_pairs, judged.cost.requests) == (3, 3)
