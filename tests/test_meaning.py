@@ -299,7 +299,7 @@ def test_self_is_the_model_that_answers():
 
 
 def test_a_served_model_judges(serve, plain_environment):
-    address = serve("vllm", {"": {"entailment": 0.7, "neutral": 0.2, "contradiction": 0.1}}).url
+    address = serve("llama", {"": {"entailment": 0.7, "neutral": 0.2, "contradiction": 0.1}}).url
     nli = load_nli(address)
     judged = nli.judge("Q", [("a", "b"), ("b", "a"), ("a", "c")])
     assert [round(verdict.entailment, 3) for verdict in judged.probabilities] == [0.7, 0.7, 0.7]

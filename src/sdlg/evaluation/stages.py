@@ -213,5 +213,6 @@ def judge_answer(item: Item, generated: Generated, metrics: Sequence[Metric]) ->
     answer, every = generated.answer.text, (*item.references, *item.stock_references)
     without_stock = None
     if item.stock_references and item.references:
-        without_stock = judge(answer, item.references, item.false_references, metrics)
-    return JudgedAnswer(judge(answer, every, item.false_references, metrics), every[0], without_stock)
+        without_stock = judge(answer, item.references, item.false_references, metrics, question=item.question.text)
+    scores = judge(answer, every, item.false_references, metrics, question=item.question.text)
+    return JudgedAnswer(scores, every[0], without_stock)
