@@ -75,5 +75,7 @@ def _numbers(text: str) -> np.ndarray:
 
 
 def fake_pipeline(script: Script = CAPITAL, judged: Judge | Mapping[str, str] | None = None, **options) -> Pipeline:
-    """A pipeline that needs no weights: a scripted language model and a fake NLI model."""
+    """A pipeline that needs no weights: a scripted language model and a fake NLI model, whose verdicts decide alone."""
+    if "preset" not in options:
+        options = {"equivalence": "strict", **options}
     return Pipeline(ScriptedModel(script), FakeNli(MEANINGS if judged is None else judged), **options)

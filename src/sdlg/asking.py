@@ -22,7 +22,8 @@ _loading = Lock()
 
 @lru_cache(maxsize=1)
 def _loaded(model: str, nli: str, **where: Any) -> tuple[LanguageModel, NliModel]:
-    return load_model(model, **where), load_nli(nli, device=where["device"])
+    loaded = load_model(model, **where)
+    return loaded, load_nli(nli, device=where["device"], language_model=loaded)
 
 
 def ask(

@@ -136,8 +136,9 @@ class Clustering(_Checked):
     """When two answers mean the same, and how that makes clusters (method.md §5)."""
 
     equivalence: str = _one_of(
-        "strict", "not_contradiction", help="both directions entail, or neither direction contradicts"
-    )
+        "answers", "strict", "not_contradiction",
+        help="they answer the question alike (fitted on judged answers), both directions entail, or none contradicts",
+    )  # fmt: skip
     linkage: str = _one_of(
         "greedy_first", "components", "last_match", help="join the first match, all matches, or the last match"
     )

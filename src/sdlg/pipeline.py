@@ -37,6 +37,7 @@ from .measures.measuring import (
 from .measures.semantic import coverage
 from .models import LanguageModel, checked_name, load_model
 from .nli import NliModel, load_nli
+from .nli.language_model_judge import LanguageModelJudge
 from .options import (
     DEFAULT_METHOD,
     DEFAULT_MODEL,
@@ -85,6 +86,7 @@ class Pipeline:
         model: ModelSource = DEFAULT_MODEL,
         nli: NliSource = DEFAULT_NLI,
         *,
+        gradients: str = DEFAULT_NLI,
         method: str = DEFAULT_METHOD,
         preset: str = "default",
         device: str | None = None,
@@ -113,7 +115,7 @@ class Pipeline:
         watch(Progress("load", f"language model {checked_name(model) if isinstance(model, str) else ''}"))
         self.model = load_model(model, device=device, dtype=dtype, tokenizer=tokenizer, retry_seconds=retry_seconds)
         watch(Progress("load", f"NLI model {nli if isinstance(nli, str) else ''}"))
-        self.nli = load_nli(nli, device=device)
+        self.nli = load_nli(nli, device=device, language_model=self.model, gradients=gradients)
         self._similarity = _Once(lambda: similarity_model and load_similarity(similarity_model, device=device))
         self.input_models = InputModels(
             self.model,
@@ -163,6 +165,10 @@ class Pipeline:
 
     def _format_warning(self, question: Question) -> list[str]:
         return self.risk.differing_format(question) if self.risk else []
+
+    def _judge_note(self) -> list[str]:
+        """Where clusters and gradients come from two models."""
+        return [self.nli.note] if isinstance(self.nli, LanguageModelJudge) else []
 
     def _fit_map(self) -> Any:
         from .scoring.mapping import fit_embedding_map
@@ -222,7 +228,9 @@ class Pipeline:
         )
         observe("clusters", "")
         started = time.perf_counter()
-        clusters = cluster_answers(question.text, sampled.texts, self.nli.judge, self.options.clustering)
+        clusters = cluster_answers(
+            question.text, sampled.texts, self.nli.judge, self.options.clustering, nli=self.nli.name
+        )
         clustered = Cost(seconds={"clusters": time.perf_counter() - started})
         samples = [
             replace(sample, cluster=number) for sample, number in zip(sampled.samples, clusters.numbers, strict=True)
@@ -238,7 +246,14 @@ class Pipeline:
         weights = sample_weights(inputs, estimation)
         estimates = {**estimate_all(inputs, estimation), **measured.estimates}
         reasons = [f"{name}: {reason}" for name, reason in measured.reasons.items()]
-        notes = (*sampled.notes, *reasons, *able.shortcomings, *self._warnings, *self._format_warning(question))
+        notes = (
+            *sampled.notes,
+            *reasons,
+            *able.shortcomings,
+            *self._judge_note(),
+            *self._warnings,
+            *self._format_warning(question),
+        )
         result = Result(
             question=question,
             model=self.model.name,

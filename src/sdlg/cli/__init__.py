@@ -14,6 +14,7 @@ from .calibrate import add_calibrate
 from .evaluate import add_eval
 from .listing import add_list, add_schema
 from .models import add_models_command
+from .nli import add_nli
 from .report import add_report
 from .score import add_score
 from .serve import add_serve
@@ -64,7 +65,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"sdlg {__version__}")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     for add in (
-        add_ask, add_score, add_eval, add_report, add_calibrate, add_serve, add_models_command, add_list, add_schema,
+        add_ask, add_score, add_eval, add_report, add_calibrate, add_serve, add_models_command, add_nli, add_list,
+        add_schema,
     ):  # fmt: skip
         add(commands)
     return parser

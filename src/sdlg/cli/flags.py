@@ -32,7 +32,11 @@ def add_models(command: argparse.ArgumentParser) -> Any:
         help="hub name, folder, .gguf file, or a server: http://host:port/v1#name "
         f"(default: the embedded {DEFAULT_MODEL})",
     )  # fmt: skip
-    models.add_argument("--nli", default=DEFAULT_NLI, help=f"hub name or folder (default: the embedded {DEFAULT_NLI})")
+    models.add_argument(
+        "--nli", default=DEFAULT_NLI,
+        help="judge of meaning: hub name or folder; or a language model: self, http://host:port/v1#name, lm:NAME "
+        f"(default: the embedded {DEFAULT_NLI})",
+    )  # fmt: skip
     models.add_argument("--device", help="cpu, cuda, cuda:1, mps (default: the best there is)")
     models.add_argument("--dtype", help="float32, bfloat16, … (default: float32 on a CPU, else the model's own)")
     models.add_argument("--tokenizer", help="for a server that does not name its own: hub name or folder")
@@ -58,6 +62,10 @@ def add_models(command: argparse.ArgumentParser) -> Any:
 
 def add_asking(models: Any) -> None:
     """What is done with the models, for commands that ask questions."""
+    models.add_argument(
+        "--gradients", default=DEFAULT_NLI, metavar="NAME",
+        help=f"NLI model for the gradients where --nli is a language model (default: {DEFAULT_NLI})",
+    )  # fmt: skip
     models.add_argument("--method", default=DEFAULT_METHOD, help=f"{', '.join(METHODS)} (default: {DEFAULT_METHOD})")
     models.add_argument(
         "--measures", default="", metavar="NAMES", help="further measures, with commas (sdlg list measures)"
@@ -72,6 +80,7 @@ def load_pipeline(parsed: argparse.Namespace, **more: Any) -> Pipeline:
     from ..pipeline import Pipeline
 
     named: dict[str, Any] = {
+        "gradients": parsed.gradients,
         "similarity_model": parsed.similarity_model,
         "measures": names_in(parsed.measures),
         "other_models": names_in(parsed.other_models),

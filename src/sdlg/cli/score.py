@@ -134,7 +134,7 @@ def _input_models(parsed: argparse.Namespace, rows: list[AnswersRow], measures: 
     if parsed.nli != "none" and missing & NLI_FIELDS:
         from ..nli import load_nli
 
-        nli = load_nli(parsed.nli, device=parsed.device)
+        nli = load_nli(parsed.nli, device=parsed.device, language_model=model)
     if parsed.similarity_model != "none" and missing & SIMILARITY_FIELDS:
         from ..similarity import load_similarity
 

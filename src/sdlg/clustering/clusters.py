@@ -39,10 +39,12 @@ def distinct_answers(texts: Sequence[str]) -> dict[str, str]:
     return spellings
 
 
-def cluster_answers(question: str, texts: Sequence[str], judge: Judge, options: Clustering) -> Clusters:
-    """Cluster numbers, one per text."""
+def cluster_answers(
+    question: str, texts: Sequence[str], judge: Judge, options: Clustering, *, nli: str = ""
+) -> Clusters:
+    """Cluster numbers, one per text. `nli` names the judge: the equivalence `answers` is fitted for each."""
     distinct = distinct_answers(texts)
-    equivalent = pick("equivalence", EQUIVALENCES, options.equivalence)
+    equivalent = pick("equivalence", EQUIVALENCES, options.equivalence)(question, nli)
     spent = [Cost()]
 
     def probabilities(pairs: Pairs) -> Sequence[NliProbabilities]:

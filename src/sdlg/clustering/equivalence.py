@@ -1,18 +1,27 @@
 """When two answers mean the same, by what an NLI model says of them in both directions (method.md §5).
 
-In: pairs of answers and a judge. Out: whether each pair is equivalent. `strict` asks that both directions entail,
-`not_contradiction` that neither contradicts.
+In: pairs of answers and a judge. Out: whether each pair is equivalent. `answers` asks whether they answer the question
+alike (`same_answer`), `strict` that both directions entail, `not_contradiction` that neither contradicts.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 from ..nli.base import NliProbabilities
 from .linkage import Pairs
+from .same_answer import SameAnswer, fitted_same_answer
 
 Probabilities = Callable[[Pairs], Sequence[NliProbabilities]]  # of pairs of answers to one question
 Equivalence = Callable[[Pairs, Probabilities], list[bool]]
+
+
+def answers(question: str, same_answer: SameAnswer, pairs: Pairs, judge: Probabilities) -> list[bool]:
+    """They probably answer the question alike. Both directions are asked at once."""
+    verdicts = judge([*pairs, *((other, one) for one, other in pairs)])
+    directions = zip(verdicts[: len(pairs)], verdicts[len(pairs) :], strict=True)
+    return [same_answer.same(question, *pair, *both) for pair, both in zip(pairs, directions, strict=True)]
 
 
 def strict(pairs: Pairs, judge: Probabilities) -> list[bool]:
@@ -35,4 +44,9 @@ def _both_directions(pairs: Pairs, judge: Probabilities, agrees: Callable[[NliPr
     return same
 
 
-EQUIVALENCES: Mapping[str, Equivalence] = {"strict": strict, "not_contradiction": not_contradiction}
+# Of a question and the name of the NLI model that judges.
+EQUIVALENCES: Mapping[str, Callable[[str, str], Equivalence]] = {
+    "answers": lambda question, nli: partial(answers, question, fitted_same_answer(nli)),
+    "strict": lambda *_: strict,
+    "not_contradiction": lambda *_: not_contradiction,
+}

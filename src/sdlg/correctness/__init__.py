@@ -10,24 +10,39 @@ from collections.abc import Callable, Iterable, Mapping
 
 from ..errors import BadOption
 from ..loading.devices import calm_threads
-from ..options import pick
+from ..nli.base import NliModel
+from ..options import DEFAULT_NLI, pick
+from .agreement import AGREEMENT, Agreement
 from .base import Metric
+from .contains import Contains
 from .exact_match import ExactMatch
 from .judging import THRESHOLDS, is_correct, judge
 from .rouge import Rouge
 
-__all__ = ["METRICS", "THRESHOLDS", "Metric", "is_correct", "judge", "load_metrics"]
+__all__ = ["AGREEMENT", "METRICS", "THRESHOLDS", "Agreement", "Metric", "is_correct", "judge", "load_metrics"]
 
-Loader = Callable[[str | None, str | None], Metric]  # of the BLEURT checkpoint and the device
+Loader = Callable[[str | None, str | None, NliModel | None], Metric]  # of the BLEURT checkpoint, device, NLI model
 
 
-def load_metrics(names: Iterable[str], *, bleurt: str | None = None, device: str | None = None) -> tuple[Metric, ...]:
-    """The named metrics, each once. `bleurt` is a hub name or folder, which the metric of that name needs."""
+def load_metrics(
+    names: Iterable[str], *, bleurt: str | None = None, device: str | None = None, nli: NliModel | None = None
+) -> tuple[Metric, ...]:
+    """The named metrics, each once. `bleurt` is a hub name or folder, which the metric of that name needs.
+
+    `same_answer` judges with `nli`; by default with the embedded model, with which its agreement was measured.
+    """
     loaders = {name: pick("metric", METRICS, name) for name in names}
-    return tuple(load(bleurt, device) for load in loaders.values())
+    return tuple(load(bleurt, device, nli) for load in loaders.values())
 
 
-def _load_bleurt(checkpoint: str | None, device: str | None) -> Metric:
+def _load_same_answer(_: str | None, device: str | None, nli: NliModel | None) -> Metric:
+    from ..nli import load_nli
+    from .same_answer import SameAnswerMetric
+
+    return SameAnswerMetric(nli or load_nli(DEFAULT_NLI, device=device))
+
+
+def _load_bleurt(checkpoint: str | None, device: str | None, _: NliModel | None) -> Metric:
     if checkpoint is None or not checkpoint.strip():
         raise BadOption(
             "the metric bleurt needs a checkpoint: add --bleurt CHECKPOINT, a hub name such as Elron/bleurt-base-512 "
@@ -40,6 +55,8 @@ def _load_bleurt(checkpoint: str | None, device: str | None) -> Metric:
 
 
 METRICS: Mapping[str, Loader] = {
+    "same_answer": _load_same_answer,
+    "contains": lambda *_: Contains(),
     "rouge_l": lambda *_: Rouge("rouge_l", "rougeL"),
     "rouge_1": lambda *_: Rouge("rouge_1", "rouge1"),
     "exact_match": lambda *_: ExactMatch(),

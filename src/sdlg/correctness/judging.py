@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, overload
 
 from ..errors import BadQuestion
-from .base import Metric
+from .base import Metric, QuestionMetric
 
 if TYPE_CHECKING:
     import numpy as np
@@ -20,14 +20,24 @@ THRESHOLDS = tuple(tenths / 10 for tenths in range(1, 11))
 _ROUNDING = 1e-9  # 0.7 − 0.4 falls short of 0.3
 
 
-def judge(answer: str, true: Iterable[str], false: Iterable[str], metrics: Iterable[Metric]) -> dict[str, float]:
+def judge(
+    answer: str, true: Iterable[str], false: Iterable[str], metrics: Iterable[Metric], *, question: str = ""
+) -> dict[str, float]:
     """The score of an answer by each metric. An empty answer scores 0; blank references are no references."""
     right, wrong = _distinct(true), _distinct(false)
     if not right:
         raise BadQuestion("there is no true reference to judge the answer by: give at least one that is not empty")
     if not answer.strip():
         return {metric.name: 0.0 for metric in metrics}
-    return {metric.name: _margin(_by_reference(metric, answer, {**right, **wrong}), right, wrong) for metric in metrics}
+    return {metric.name: _score(metric, question, answer, right, wrong) for metric in metrics}
+
+
+def _score(metric: Metric, question: str, answer: str, right: Mapping[str, None], wrong: Mapping[str, None]) -> float:
+    if isinstance(metric, QuestionMetric):
+        return metric.best(question, answer, list(right)) - (
+            metric.best(question, answer, list(wrong)) if wrong else 0.0
+        )
+    return _margin(_by_reference(metric, answer, {**right, **wrong}), right, wrong)
 
 
 def _distinct(references: Iterable[str]) -> dict[str, None]:

@@ -23,7 +23,9 @@ class Choice:
     method: str | None = _option(None, "NAME", "a sampling method of the run (default: sdlg, or the only one)")
     measure: str | None = _option(None, "NAME", "a measure of the run (default: its semantic entropy)")
     samples: int | None = _option(None, "N", "the measure with the first N samples (default: all)")
-    metric: str = _option("rouge_l", "NAME", "what judges the answers")
+    metric: str | None = _option(
+        None, "NAME", "what judges the answers (default: same_answer, or rouge_l where the run has none)"
+    )
     threshold: float = _option(0.5, "X", "an answer with a lower score of the metric is wrong")
     map: str = _option(AUTO, "{auto,isotonic,logistic}", "auto takes the one with the lower out-of-fold Brier score")
     error_rate: float = _option(0.2, "X", "find up to which value answers can be kept for this error rate")

@@ -21,17 +21,18 @@ from rich.table import Table
 
 from ..correctness import is_correct
 from ..views.terminal import visible
+from .defaults import HEADLINE_THRESHOLD, headline_metric
 from .results import PAPER_COLUMNS, RunResults, load_run, stored_name
 from .run import RunProgress
 from .statistics import Figure, auroc
 
-METRIC, THRESHOLD = "rouge_l", 0.5
+THRESHOLD = HEADLINE_THRESHOLD
 FEW = 20  # of a class
 _SECONDS_BETWEEN_LINES = 30.0
 
 
 class RunningAuroc:
-    """The paper's estimator of each method against ROUGE-L, of the questions so far."""
+    """The paper's estimator of each method against the best judge there is, of the questions so far."""
 
     def __init__(self) -> None:
         self._wrong: list[bool] = []
@@ -41,9 +42,9 @@ class RunningAuroc:
         """One more question."""
         values = progress.rows.get("measure", {}).get("values", {})
         scores = progress.rows.get("judge", {}).get("scores", {})
-        if METRIC not in scores or not values:
+        if not scores or not values:
             return
-        self._wrong.append(not is_correct(scores[METRIC], THRESHOLD))
+        self._wrong.append(not is_correct(scores[headline_metric(tuple(scores))], THRESHOLD))
         for method, measures in values.items():
             curve = measures.get(stored_name(headline(method)))
             last = curve[-1] if curve else None
@@ -132,9 +133,10 @@ def print_summary(folder: Path, output: TextIO) -> None:
     console.print(visible(shown), markup=False)
     for reason, count in Counter(run.skipped.values()).most_common(5):
         console.print(visible(f"  {count} skipped: {reason}"), markup=False)
-    if run.ids and METRIC in run.metrics:
-        right = int((run.wrong(METRIC, THRESHOLD) == 0).sum())
-        console.print(f"{right} answers are right (ROUGE-L ≥ {THRESHOLD})")
+    if run.ids and run.metrics:
+        metric = headline_metric(run.metrics)
+        right = int((run.wrong(metric, THRESHOLD) == 0).sum())
+        console.print(f"{right} answers are right ({metric} ≥ {THRESHOLD})")
         console.print(_auroc_table(run))
         if min(right, len(run.ids) - right) < FEW:
             console.print(
@@ -145,7 +147,7 @@ def print_summary(folder: Path, output: TextIO) -> None:
 
 def _auroc_table(run: RunResults) -> Table:
     table = Table("method", "measure", "AUROC", "95 % interval", box=None, pad_edge=False)
-    wrong = run.wrong(METRIC, THRESHOLD)
+    wrong = run.wrong(headline_metric(run.metrics), THRESHOLD)
     for label, (sampler, measure) in PAPER_COLUMNS.items():
         for method in run.methods_of(sampler):
             if stored_name(measure) in run.measures(method):

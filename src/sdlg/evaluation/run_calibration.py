@@ -16,6 +16,7 @@ from ..measures.table import find_measure
 from ..options import Options, flat_options, pick
 from ..risk import Origin, Risk
 from .choice import Choice
+from .defaults import headline_metric
 from .plan import Method, parse_clustering, parse_method, plan_from
 from .results import RunResults, stored_name
 
@@ -91,6 +92,7 @@ def describe(run: RunResults, choice: Choice) -> Origin:
     measure = _measure(run, method, choice.measure)
     name, _, clustering = measure.partition(" @ ")
     definition = find_measure(name)
+    metric = choice.metric or headline_metric(run.metrics)
     return Origin(
         model=run.model,
         nli=run.nli,
@@ -99,7 +101,7 @@ def describe(run: RunResults, choice: Choice) -> Origin:
         measure=measure,
         higher_is_less_certain=definition.higher_is_less_certain,
         samples=_samples(run, choice.samples),
-        metric=pick("metric of this run", dict.fromkeys(run.metrics, choice.metric), choice.metric),
+        metric=pick("metric of this run", {name: name for name in run.metrics}, metric),
         threshold=choice.threshold,
         data=dict(run.config["data"]),
         options=flat_options(asdict(_clustered(method.options, clustering))),

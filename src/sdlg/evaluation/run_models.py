@@ -9,7 +9,8 @@ from functools import cached_property
 from ..correctness import Metric, load_metrics
 from ..measures.measuring import SIMILARITY_FIELDS, needed_fields
 from ..models import LanguageModel, load_model
-from ..nli import NliModel, load_nli
+from ..nli import SELF, NliModel, load_nli
+from ..options import DEFAULT_NLI
 from ..scoring import EmbeddingMap
 from ..scoring.mapping import fit_embedding_map
 from ..similarity import SimilarityModel, load_similarity
@@ -52,7 +53,8 @@ class RunModels:
     def nli(self) -> NliModel:
         """The NLI model."""
         self.announce(f"loading the NLI model {self.plan.nli}")
-        return load_nli(self.plan.nli, device=self._runtime.device)
+        own = self.language_model if self.plan.nli == SELF else None
+        return load_nli(self.plan.nli, device=self._runtime.device, language_model=own)
 
     @cached_property
     def similarity(self) -> SimilarityModel | None:
@@ -65,7 +67,8 @@ class RunModels:
     @cached_property
     def metrics(self) -> tuple[Metric, ...]:
         """By which answers are judged."""
-        return load_metrics(self.plan.metrics, bleurt=self.plan.bleurt, device=self._runtime.device)
+        nli = self.nli if self.plan.nli == DEFAULT_NLI else None  # another would be another judge of right and wrong
+        return load_metrics(self.plan.metrics, bleurt=self.plan.bleurt, device=self._runtime.device, nli=nli)
 
     @cached_property
     def embedding_map(self) -> EmbeddingMap:

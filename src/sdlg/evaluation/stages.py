@@ -80,7 +80,9 @@ def cluster(item: Item, generated: Generated, models: RunModels) -> Clustered:
     for name, sampled in generated.methods.items():
         table = judge_pairs(question, sampled.texts, models.nli.judge, cache)
         judge_again = table.judge_of(sampled.texts)
-        clusters = cluster_answers(question, sampled.texts, judge_again, models.plan.options.clustering)
+        clusters = cluster_answers(
+            question, sampled.texts, judge_again, models.plan.options.clustering, nli=models.plan.nli
+        )
         methods[name] = MethodClusters(table, clusters.numbers)
     return Clustered(methods, len(cache), time.perf_counter() - started)
 
@@ -170,9 +172,10 @@ class _Measuring:
 
     def _clusters_by_count(self, suffix: str) -> list[tuple[int, ...]]:
         """Clusters of the first 1, 2, … samples. Not the beginning of all clusters: a later answer may join two."""
-        judge_again, clustering = self._clusters.table.judge_of(self._texts), self._models.plan.all_clusterings[suffix]
+        plan, judge_again = self._models.plan, self._clusters.table.judge_of(self._texts)
+        clustering = plan.all_clusterings[suffix]
         return [
-            cluster_answers(self._question.text, self._texts[:n], judge_again, clustering).numbers
+            cluster_answers(self._question.text, self._texts[:n], judge_again, clustering, nli=plan.nli).numbers
             for n in range(1, len(self._texts) + 1)
         ]
 
@@ -210,5 +213,6 @@ def judge_answer(item: Item, generated: Generated, metrics: Sequence[Metric]) ->
     answer, every = generated.answer.text, (*item.references, *item.stock_references)
     without_stock = None
     if item.stock_references and item.references:
-        without_stock = judge(answer, item.references, item.false_references, metrics)
-    return JudgedAnswer(judge(answer, every, item.false_references, metrics), every[0], without_stock)
+        without_stock = judge(answer, item.references, item.false_references, metrics, question=item.question.text)
+    scores = judge(answer, every, item.false_references, metrics, question=item.question.text)
+    return JudgedAnswer(scores, every[0], without_stock)

@@ -117,7 +117,9 @@ def _score(task: _Task) -> MeasureInputs:
 
 
 def _clusters(task: _Task) -> MeasureInputs:
-    clusters = cluster_answers(task.question.text, task.texts, task.nli.judge, task.models.clustering)
+    clusters = cluster_answers(
+        task.question.text, task.texts, task.nli.judge, task.models.clustering, nli=task.nli.name
+    )
     task.spent.append(clusters.cost)
     return replace(task.inputs, clusters=clusters.numbers)
 

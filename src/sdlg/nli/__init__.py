@@ -8,14 +8,45 @@ from typing import Any
 
 from ..errors import ModelNotFound
 from ..loading.devices import calm_threads
+from ..models import LanguageModel, is_address, load_model
 from ..options import NLI_MINILM
 from .base import InputGradients, Judged, NliModel, NliProbabilities
 
-__all__ = ["InputGradients", "Judged", "NliModel", "NliProbabilities", "load_nli"]
+__all__ = ["SELF", "InputGradients", "Judged", "NliModel", "NliProbabilities", "is_language_model", "load_nli"]
+
+SELF, _LANGUAGE_MODEL = "self", "lm:"
 
 
-def load_nli(source: str | Path | NliModel | Sequence[Any], *, device: str | None = None) -> NliModel:
-    """`nli-minilm`, a hub name, a folder, a loaded (model, tokenizer), or an `NliModel` as it is."""
+def is_language_model(source: str) -> bool:
+    """Whether a name asks for a language model as the judge."""
+    return source == SELF or source.startswith(_LANGUAGE_MODEL) or is_address(source)
+
+
+def _judging_model(source: str, device: str | None, own: LanguageModel | None) -> LanguageModel:
+    if source != SELF:
+        return load_model(source.removeprefix(_LANGUAGE_MODEL), device=device)
+    if own is None:
+        raise ModelNotFound("--nli self needs the language model that answers: name it with --model")
+    return own
+
+
+def load_nli(
+    source: str | Path | NliModel | Sequence[Any],
+    *,
+    device: str | None = None,
+    language_model: LanguageModel | None = None,
+    gradients: str = NLI_MINILM,
+) -> NliModel:
+    """`nli-minilm`, a hub name, a folder, a loaded (model, tokenizer), or an `NliModel` as it is.
+
+    A language model may judge, too: `self` (the `language_model` given here), a server (http://…#name), or `lm:NAME`.
+    The gradients are then those of the NLI model named by `gradients`.
+    """
+    if isinstance(source, str) and is_language_model(source):
+        from .language_model_judge import LanguageModelJudge
+
+        judge = _judging_model(source, device, language_model)
+        return LanguageModelJudge(judge, load_nli(gradients, device=device), name=source)
     if isinstance(source, (str, Path)):
         calm_threads()
         from .classifier import load_classifier

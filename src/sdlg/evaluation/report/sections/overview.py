@@ -7,10 +7,13 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
+from ....correctness import AGREEMENT
 from ..elements import Block, Paragraph, Section
 from ..tables import Table, TableRow
 from ..views import FEW, RunView, Target, metric_name
 
+_SENTENCE = 5  # words
+_CHANCE = 0.7  # an agreement below it is not worth much
 _INTRO = "The settings of each run, what became of its questions, and how many answers are right."
 
 
@@ -84,11 +87,25 @@ def _warnings(view: RunView) -> Iterator[Paragraph]:
             "warning",
         )
         return
+    yield from _unfit_judge(view)
     few = [text for metric in view.metrics if (text := _few_of(view, metric))]
     if few:
         yield Paragraph(
             f"{view.label}: fewer than {FEW} answers of a class for {'; '.join(few)}. AUROCs there say little, "
             "whatever their intervals.",
+            "warning",
+        )
+
+
+def _unfit_judge(view: RunView) -> Iterator[Paragraph]:
+    """ROUGE and exact match call nearly every sentence wrong that holds the right answer."""
+    lengths = [len(answer.text.split()) for name in view.run.ids if (answer := view.run.generated[name].answer)]
+    agreement, metric = AGREEMENT.get(view.target.metric), metric_name(view.target.metric)
+    if lengths and agreement and np.median(lengths) >= _SENTENCE and agreement.sentences < _CHANCE:
+        yield Paragraph(
+            f"{view.label}: answers are sentences (median {np.median(lengths):g} words), and {metric} is the judge. Of "
+            f"sentences it knows right from wrong hardly better than chance ({agreement.sentences:.2f} against people, "
+            "0.5 is chance). Judge the run by the same answer: sdlg eval judge --metrics same_answer --out FOLDER.",
             "warning",
         )
 
@@ -121,6 +138,7 @@ def _right_answers(views: Sequence[RunView]) -> Table:
             (
                 view.label,
                 _metric_label(metric, stock),
+                str(AGREEMENT.get(metric, "–")),
                 _judged(view, metric, stock),
                 *_right(view, metric, thresholds, stock),
             )
@@ -129,9 +147,13 @@ def _right_answers(views: Sequence[RunView]) -> Table:
         for metric in view.metrics
         for stock in ((True, False) if view.run.has_stock else (True,))
     ]
-    columns = ("run", "metric", "judged", *(f"≥\u00a0{threshold:g}" for threshold in thresholds))
+    columns = ("run", "metric", "agreement", "judged", *(f"≥\u00a0{threshold:g}" for threshold in thresholds))
     caption = "How many answers are right, by the threshold from which a score counts as right."
-    return Table("right-answers", caption, columns, tuple(rows), headings_per_row=2)
+    note = (
+        "Agreement: balanced accuracy against people's verdicts on other answers (EVOUNA, dev), on sentences / on "
+        "short answers, at a threshold of 0.5; 0.50 is chance."
+    )
+    return Table("right-answers", caption, columns, tuple(rows), headings_per_row=2, notes=(note,))
 
 
 def _metric_label(metric: str, stock: bool) -> str:

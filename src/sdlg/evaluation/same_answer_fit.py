@@ -1,0 +1,237 @@
+"""Fit the equivalence `answers` for an NLI model on answers that people judged, and say how good that model is.
+
+In: judged answers, `{id, question, answers: [{text, right}]}` on each line, in a part to fit on and one to choose on.
+Out: a `SameAnswer` and its figures. Two right answers are the same, a right and a wrong one are not, two wrong ones are
+unknown.
+
+Two experts are fitted by logistic regression: what the words say, on all of train, and what the network says, on a part
+of it (`is_held_out`, which the embedded model was not trained on). Dev then chooses how much the words weigh against
+the network, and the threshold. Yes/no questions and refusals are too rare among judged answers to be fitted: their
+weight is fixed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+import random
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.linear_model import LogisticRegression
+
+from ..clustering.same_answer import FEATURES, Array, SameAnswer, features
+from ..errors import RunError
+from ..nli.base import NliModel, NliProbabilities
+
+_NETWORK = ("entailment", "weaker_entailment", "contradiction")
+_WORDS = ("shared_words", "overlap", "quantities_agree")
+_FIXED = {"polarities_agree": 4.0, "refusals_agree": 4.0}
+_MIXES = (0.0, 0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 2.0)
+_THRESHOLDS = np.arange(0.2, 0.81, 0.02)
+_LONGEST = 240  # characters of an answer
+_UNSURE = NliProbabilities(1 / 3, 1 / 3, 1 / 3)  # where no network is asked
+_LABELS = ("contradiction", "neutral", "entailment")
+
+Bools = NDArray[np.bool_]
+Watch = Callable[[str, int, int], None]  # what is being done, how much of it is done, of how much
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedPair:
+    """Two answers to a question, and whether people's verdicts make them the same."""
+
+    question: str
+    one: str
+    other: str
+    same: bool
+    source: str  # the letters that its id begins with: nq, tq
+    group: str  # the question's id
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """How often an equivalence is right about pairs of one source."""
+
+    source: str
+    equivalence: str
+    same: float  # share of the same ones that it joins
+    different: float  # share of the different ones that it keeps apart
+    balanced: float
+    low: float  # of a 95 % interval of `balanced`, by resampling questions
+    high: float
+    pairs: int
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """The fitted equivalence, how much the words weigh in it, and how good it is on the part that chose it."""
+
+    same_answer: SameAnswer
+    words_share: float
+    figures: tuple[Figure, ...]
+
+
+def fit_same_answer(nli: NliModel, train: Path, dev: Path, watch: Watch) -> Fit:
+    """All of it. The network is asked about a part of train and all of dev, in both directions."""
+    rows = read_rows(train)
+    of_words = list(judged_pairs(rows))
+    words = _fit_expert(_WORDS, _words_table(of_words), of_words)
+    held_out = list(judged_pairs([row for row in rows if is_held_out(str(row["id"]))], most_same=1, most_different=2))
+    network = _fit_expert(_NETWORK, ask_all(nli, held_out, "fitting", watch), held_out)
+    chosen_on = list(judged_pairs(read_rows(dev)))
+    table = ask_all(nli, chosen_on, "choosing", watch)
+    model, share = _choose(network, words, table, chosen_on)
+    return Fit(model, share, tuple(_figures(model, table, chosen_on)))
+
+
+def read_rows(file: Path) -> list[dict[str, Any]]:
+    """JSON lines."""
+    try:
+        return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines() if line.strip()]
+    except (OSError, ValueError) as error:
+        raise RunError(f"cannot read {file}: {error}") from error
+
+
+def is_held_out(question_id: str, percent: int = 15) -> bool:
+    """Kept from the embedded model's training, for fitting the equivalence."""
+    return int(hashlib.sha256(question_id.encode()).hexdigest(), 16) % 100 < percent
+
+
+def judged_pairs(
+    rows: Iterable[Mapping[str, Any]], most_same: int = 99, most_different: int = 99
+) -> Iterator[JudgedPair]:
+    """Of every question so many pairs, drawn by its id."""
+    for row in rows:
+        answers = [answer for answer in row["answers"] if len(answer["text"]) <= _LONGEST]
+        source = "".join(itertools.takewhile(str.isalpha, str(row["id"])))
+        pairs = [
+            JudgedPair(row["question"], a["text"], b["text"], a["right"] and b["right"], source, str(row["id"]))
+            for a, b in itertools.combinations(answers, 2)
+            if (a["right"] or b["right"]) and a["text"].strip().casefold() != b["text"].strip().casefold()
+        ]
+        random.Random(row["id"]).shuffle(pairs)
+        yield from [pair for pair in pairs if pair.same][:most_same]
+        yield from [pair for pair in pairs if not pair.same][:most_different]
+
+
+def ask_all(nli: NliModel, pairs: Sequence[JudgedPair], doing: str, watch: Watch) -> Array:
+    """(pairs, features), question by question."""
+    rows: list[Array] = []
+    for question, group in itertools.groupby(pairs, key=lambda pair: pair.question):
+        mine = [(pair.one, pair.other) for pair in group]
+        verdicts = nli.judge(question, [*mine, *((b, a) for a, b in mine)]).probabilities
+        both = zip(verdicts[: len(mine)], verdicts[len(mine) :], strict=True)
+        rows += [features(question, *pair, *directions) for pair, directions in zip(mine, both, strict=True)]
+        watch(doing, len(rows), len(pairs))
+    return np.array(rows)
+
+
+def _words_table(pairs: Sequence[JudgedPair]) -> Array:
+    return np.array([features(pair.question, pair.one, pair.other, _UNSURE, _UNSURE) for pair in pairs])
+
+
+def _fit_expert(names: Sequence[str], table: Array, pairs: Sequence[JudgedPair]) -> dict[str, float]:
+    """Weights by name. All sources, and in each the same and the different, weigh alike."""
+    columns = table[:, [FEATURES.index(name) for name in names]]
+    same, sources = _labels(pairs)
+    weights = np.zeros(len(pairs))
+    for source, alike in itertools.product(set(sources), (True, False)):
+        cell = (sources == source) & (same == alike)
+        weights[cell] = 400 / max(1, cell.sum())
+    spread = columns.std(axis=0) + 1e-9
+    fitted = LogisticRegression(C=0.3).fit(columns / spread, same, sample_weight=weights)
+    slopes = dict(zip(names, (fitted.coef_[0] / spread).tolist(), strict=True))
+    return {"constant": float(fitted.intercept_[0]), **slopes}
+
+
+def _labels(pairs: Sequence[JudgedPair]) -> tuple[Bools, NDArray[np.str_]]:
+    return np.array([pair.same for pair in pairs]), np.array([pair.source for pair in pairs])
+
+
+def _mix(network: Mapping[str, float], words: Mapping[str, float], share: float) -> dict[str, float]:
+    names = ("constant", *FEATURES)
+    mixed = {n: network.get(n, 0.0) + share * words.get(n, 0.0) + _FIXED.get(n, 0.0) for n in names}
+    return {name: round(weight, 3) for name, weight in mixed.items()}
+
+
+def log_odds(weights: Mapping[str, float], table: Array) -> Array:
+    """(pairs,)."""
+    odds: Array = weights.get("constant", 0.0) + table @ np.array([weights.get(name, 0.0) for name in FEATURES])
+    return odds
+
+
+def balanced_accuracy(joined: Bools, same: Bools) -> float:
+    """The mean of what is right about the same and about the different."""
+    return float((joined[same].mean() + (~joined[~same]).mean()) / 2)
+
+
+def _choose(
+    network: Mapping[str, float], words: Mapping[str, float], table: Array, pairs: Sequence[JudgedPair]
+) -> tuple[SameAnswer, float]:
+    """The mix and the threshold with the best balanced accuracy, the mean of all sources."""
+    same, sources = _labels(pairs)
+    best = (-1.0, SameAnswer({}, 0.5), 0.0)
+    for share, threshold in itertools.product(_MIXES, _THRESHOLDS.round(2).tolist()):
+        model = SameAnswer(_mix(network, words, share), threshold)
+        joined = _joined(model, table)
+        parts = [balanced_accuracy(joined[sources == name], same[sources == name]) for name in sorted(set(sources))]
+        best = max(best, (sum(parts) / len(parts), model, share), key=lambda candidate: candidate[0])
+    return best[1], best[2]
+
+
+def _joined(model: SameAnswer, table: Array) -> Bools:
+    joined: Bools = log_odds(model.weights, table) >= np.log(model.threshold / (1 - model.threshold))
+    return joined
+
+
+def _figures(model: SameAnswer, table: Array, pairs: Sequence[JudgedPair]) -> Iterator[Figure]:
+    same, sources = _labels(pairs)
+    ways = {
+        "answers": _joined(model, table),
+        "both directions > 1/2": table[:, FEATURES.index("weaker_entailment")] > 0,
+    }
+    for source, (name, joined) in itertools.product(sorted(set(sources)), ways.items()):
+        mine = sources == source
+        groups = [pair.group for pair in pairs if pair.source == source]
+        low, high = _interval(joined[mine], same[mine], groups)
+        hits, misses = float(joined[mine][same[mine]].mean()), float(joined[mine][~same[mine]].mean())
+        score = balanced_accuracy(joined[mine], same[mine])
+        yield Figure(str(source), name, hits, 1 - misses, score, low, high, int(mine.sum()))
+
+
+def _interval(joined: Bools, same: Bools, groups: Sequence[str], draws: int = 1000) -> tuple[float, float]:
+    """Bootstrap over questions, 95 %."""
+    members: dict[str, list[int]] = {}
+    for k, group in enumerate(groups):
+        members.setdefault(group, []).append(k)
+    places, generator = list(members.values()), np.random.default_rng(0)
+    scores = []
+    for _ in range(draws):
+        drawn = np.concatenate([places[k] for k in generator.integers(len(places), size=len(places))])
+        scores.append(balanced_accuracy(joined[drawn], same[drawn]))
+    return float(np.nanquantile(scores, 0.025)), float(np.nanquantile(scores, 0.975))
+
+
+def nli_accuracy(nli: NliModel, file: Path, limit: int, watch: Watch) -> tuple[float, int]:
+    """On rows with premise, hypothesis and label: the share that is right, and of how many.
+
+    Only odd rows count: the embedded model was trained on even ones.
+    """
+    rows = [row for row in read_rows(file) if row.get("label") in _LABELS][1::2]
+    rows = random.Random(0).sample(rows, min(limit, len(rows)))
+    right = 0
+    for begin in range(0, len(rows), 64):
+        part = rows[begin : begin + 64]
+        verdicts = nli.judge("", [(row["premise"], row["hypothesis"]) for row in part]).probabilities
+        right += sum(
+            max(_LABELS, key=lambda label: float(getattr(v, label))) == row["label"]
+            for v, row in zip(verdicts, part, strict=True)
+        )
+        watch(file.stem, begin + len(part), len(rows))
+    return right / max(1, len(rows)), len(rows)

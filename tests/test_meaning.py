@@ -1,0 +1,306 @@
+"""Two answers mean the same when they answer the question alike: everyday cases, and what words tell.
+
+The cases were written before anything was tuned; docs/experiments.md says what was changed with them in view.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+from dataclasses import replace
+
+import pytest
+
+from fakes import CAPITAL, FakeNli
+from sdlg import Pipeline, ScriptedModel
+from sdlg.clustering import cluster_answers
+from sdlg.clustering.answer_words import named_quantities, split_words, telling_words
+from sdlg.clustering.same_answer import (
+    FEATURES,
+    SameAnswer,
+    features,
+    fitted_file,
+    fitted_same_answer,
+    overlap,
+    polarities_agree,
+    quantities_agree,
+    refuses,
+    shared_words,
+)
+from sdlg.errors import BadOption, ModelNotFound
+from sdlg.models.base import NO_STOPS
+from sdlg.nli import load_nli
+from sdlg.nli.base import Judged, NliProbabilities
+from sdlg.nli.language_model_judge import LanguageModelJudge
+from sdlg.options import Clustering
+from sdlg.records import Cost
+
+# fmt: off
+EVERYDAY = [  # question, an answer, another one, whether they mean the same
+    ("What is the capital of Australia?", "Canberra",
+     "Sydney", False),
+    ("What is the capital of Australia?", "The capital of Australia is Sydney.",
+     "The capital of Australia is Perth.", False),
+    ("What is the capital of Turkey?", "Ankara.",
+     "The capital of Turkey is Ankara, not Istanbul as many believe.", True),
+    ("What is the capital of Canada?", "The capital of Canada is Ottawa, Ontario.",
+     "It's Ottawa.", True),
+    ("What is the capital of Brazil?", "Rio de Janeiro is the capital of Brazil.",
+     "São Paulo is the capital of Brazil.", False),
+    ("Which river runs through Vienna?", "The Danube",
+     "The Rhine", False),
+    ("When did the Berlin Wall fall?", "The Berlin Wall fell on 9 November 1989.",
+     "November 9, 1989", True),
+    ("When did the Titanic sink?", "The Titanic sank on April 15, 1912.",
+     "The Titanic sank on April 5, 1912.", False),
+    ("In what year did the Second World War end?", "1945",
+     "It ended in 1945, when Japan surrendered in September.", True),
+    ("When was the iPhone first released?", "The first iPhone was released in June 2007 in the United States.",
+     "The first iPhone was released in June 2009 in the United States.", False),
+    ("Who invented the telephone?", "Alexander Graham Bell invented the telephone.",
+     "The telephone was invented by Alexander Graham Bell, a Scottish-born scientist, in 1876.", True),
+    ("Who invented the telephone?", "Thomas Edison invented the telephone in 1876.",
+     "Alexander Graham Bell invented the telephone in 1876.", False),
+    ("Who was the first person to walk on the Moon?", "Neil Armstrong",
+     "Buzz Aldrin", False),
+    ("Who wrote Pride and Prejudice?", "Jane Austen",
+     "Austen wrote it.", True),
+    ("Who painted the Mona Lisa?", "Da Vinci",
+     "It was painted by Leonardo da Vinci.", True),
+    ("Who is the author of The Hobbit?", "The Hobbit was written by C. S. Lewis.",
+     "The Hobbit was written by George Orwell.", False),
+    ("How many players are on a soccer team on the field?", "Eleven",
+     "11 players", True),
+    ("How many planets are there in the solar system?", "There are eight planets in the solar system.",
+     "There are nine planets in the solar system.", False),
+    ("What is the population of Iceland?", "About 380,000 people live in Iceland.",
+     "Roughly 380 thousand", True),
+    ("How many bones does an adult human have?", "An adult human has 206 bones.",
+     "An adult human has 208 bones.", False),
+    ("Is the Great Wall of China visible from the Moon?", "No, it is not visible from the Moon.",
+     "No.", True),
+    ("Is a tomato a fruit?", "Yes, botanically it is a fruit.",
+     "No, it is a vegetable.", False),
+    ("Can penguins fly?", "Penguins cannot fly.",
+     "No, they are flightless birds.", True),
+    ("Does sugar make children hyperactive?", "Yes, sugar makes them hyperactive.",
+     "There is no evidence that sugar makes children hyperactive.", False),
+    ("How tall is Mount Everest?", "8,849 metres",
+     "Mount Everest is 8849 m tall.", True),
+    ("How long is a marathon?", "42.195 kilometres",
+     "A marathon is 42.195 km long.", True),
+    ("How fast does light travel?", "About 300,000 kilometres per second",
+     "About 300,000 miles per hour", False),
+    ("At what temperature does water boil at sea level?", "100 °C",
+     "Water boils at 100 degrees Celsius at sea level.", True),
+    ("What happens if you swallow chewing gum?", "It stays in your stomach for seven years.",
+     "It does not stay in your stomach; it passes through your digestive system.", False),
+    ("Did Einstein fail mathematics at school?", "Einstein failed mathematics as a boy.",
+     "Einstein never failed mathematics.", False),
+    ("Who won the 1998 World Cup?", "France",
+     "I don't know.", False),
+    ("What is the name of my neighbour's dog?", "I'm sorry, I don't have that information.",
+     "I do not know.", True),
+    ("What is the tallest building in Chile?", "I'm not sure which building in Chile is the tallest.",
+     "The tallest building in Chile is the Gran Torre Santiago.", False),
+    ("What is the chemical symbol for gold?", "The chemical symbol for gold is Au.",
+     "Au, from the Latin word aurum, which means shining dawn.", True),
+    ("Which planet is the largest in the solar system?", "Jupiter is the largest planet.",
+     "Jupiter, a gas giant with at least 79 known moons, is the largest planet in the solar system.", True),
+    ("What language is spoken in Brazil?", "Portuguese is the official language and is spoken by almost everyone.",
+     "People in Brazil speak Portuguese.", True),
+    ("Where was Marie Curie born?", "Marie Curie was born in Warsaw in 1867.",
+     "Marie Curie was born in Warsaw, Poland, and later moved to Paris.", True),
+    ("Who was the first President of the United States?",
+     "Thomas Jefferson was the first President of the United States.",
+     "Abraham Lincoln was the first President of the United States.", False),
+    ("Which country has the largest population in Africa?", "Egypt has the largest population in Africa.",
+     "It is Egypt.", True),
+    ("Who was king of England in 1530?", "Henry VIII",
+     "Henry VII", False),
+]
+# fmt: on
+WRONG = {  # the embedded model joins what is two
+    ("How fast does light travel?", "About 300,000 miles per hour"),
+    ("Who was king of England in 1530?", "Henry VII"),
+}
+ENTAILS, CONTRADICTS = NliProbabilities(0.02, 0.08, 0.9), NliProbabilities(0.9, 0.08, 0.02)
+
+
+def joined(nli, question, one, other, **options):
+    return cluster_answers(question, [one, other], nli.judge, Clustering(**options), nli=nli.name).numbers == (0, 0)
+
+
+def test_everyday_cases_are_right_but_for_those_that_are_named(nli_minilm):
+    wrong = {(q, other) for q, one, other, same in EVERYDAY if joined(nli_minilm, q, one, other) != same}
+    assert len(EVERYDAY) == 40
+    assert wrong <= WRONG
+
+
+@pytest.mark.parametrize("linkage", ["greedy_first", "components", "last_match"])
+def test_capitals_are_as_many_meanings_as_they_are_and_an_extra_clause_is_none(nli_minilm, linkage):
+    def clusters(question, texts):
+        return cluster_answers(question, texts, nli_minilm.judge, Clustering(linkage=linkage), nli=nli_minilm.name)
+
+    cities = [f"The capital of Australia is {city}." for city in ("Canberra", "Sydney", "Perth", "Melbourne")]
+    texts = [*cities, "Sydney", "It is Canberra."]
+    assert clusters("What is the capital of Australia?", texts).numbers == (0, 1, 2, 3, 1, 0)
+    bell = [
+        "Alexander Graham Bell invented the telephone.",
+        "The telephone was invented by Alexander Graham Bell in 1876.",
+        "Alexander Graham Bell, a Scottish-born scientist, invented the telephone.",
+        "Thomas Edison invented the telephone.",
+    ]
+    assert clusters("Who invented the telephone?", bell).numbers == (0, 0, 0, 1)
+
+
+@pytest.mark.parametrize(("question", "one", "other"), [case[:3] for case in EVERYDAY])
+def test_features_do_not_depend_on_which_answer_comes_first(question, one, other):
+    forward, backward = ENTAILS, CONTRADICTS
+    assert features(question, one, other, forward, backward).tolist() == pytest.approx(
+        features(question, other, one, backward, forward).tolist()
+    )
+
+
+def test_features_by_hand():
+    row = dict(zip(FEATURES, features("Who wrote it?", "Jane Austen", "Austen", ENTAILS, CONTRADICTS), strict=True))
+    assert row["weaker_entailment"] == pytest.approx(-3.892, abs=1e-3)  # log(.02 / .98)
+    assert row["shared_words"] == 1.0  # all of "Austen"
+    assert row["overlap"] == 0.5
+    assert row["both_short"] == 1.0
+    assert row["quantities_agree"] == row["polarities_agree"] == row["refusals_agree"] == 0.0
+
+
+def test_numbers_dates_and_units_have_one_notation():
+    assert split_words("8,849 metres") == split_words("8849 m") == ("8849", "metre")
+    assert split_words("Roughly 380 thousand")[1:] == ("380000",)
+    assert split_words("Twenty-one") == ("21",)
+    assert named_quantities("When?", "on 9 November 1989") == {"day": {"9"}, "month": {"nov"}, "year": {"1989"}}
+
+
+def test_quantities_only_speak_where_one_is_asked_for():
+    assert quantities_agree("When was it?", "in 1912", "in April 1912") == 1.0
+    assert quantities_agree("When was it?", "April 15, 1912", "April 5, 1912") == -1.0
+    assert quantities_agree("Who was it?", "Bell, in 1876", "Bell, in 1875") == 0.0
+
+
+def test_yes_and_no_only_speak_where_the_question_asks_for_them():
+    assert polarities_agree("Can penguins fly?", "No.", "They cannot fly.") == 1.0
+    assert polarities_agree("Can penguins fly?", "Penguins fly.", "They cannot.") == -1.0
+    assert polarities_agree("Why do birds fly?", "No idea.", "They have wings.") == 0.0
+
+
+def test_refusals_are_told_from_answers():
+    assert refuses("I don’t know.")
+    assert refuses("I'm sorry, I do not have that information.")
+    assert not refuses("I'm not sure, but it is Paris.")
+    assert not refuses("Paris")
+
+
+def test_words_of_the_question_and_small_ones_tell_nothing():
+    assert telling_words("Who invented the telephone?", "Bell invented the telephone") == {"bell": 1.0}
+    assert shared_words({"bell": 1.0}, {"edison": 1.0}) == 0.0
+    assert shared_words({}, {"edison": 1.0}) == overlap({}, {}) == 0.0
+    assert shared_words({"un": 1.0}, {"united": 1.0, "nation": 1.0}) == 1.0
+
+
+@pytest.mark.parametrize(("one", "other"), list(itertools.combinations(["", " ", "…", "42", "Paris"], 2)))
+def test_answers_without_words_are_no_accident(one, other):
+    assert all(abs(value) < 10 for value in features("", one, other, ENTAILS, ENTAILS))
+
+
+def test_a_users_own_fit_comes_first_and_a_damaged_one_is_named(tmp_path, monkeypatch):
+    monkeypatch.setenv("SDLG_HOME", str(tmp_path))
+    packaged = fitted_same_answer("some/model")
+    assert packaged == fitted_same_answer("another/model")
+    file = fitted_file("some/model")
+    file.parent.mkdir(parents=True)
+    file.write_text(json.dumps({"nli": "some/model", "weights": {"constant": 1.0}, "threshold": 0.6}))
+    assert fitted_same_answer("some/model") == SameAnswer({"constant": 1.0}, 0.6)
+    file.write_text('{"weights": {"magic": 1.0}, "threshold": 0.6}')
+    with pytest.raises(BadOption, match="magic"):
+        fitted_same_answer("some/model")
+
+
+def test_both_directions_are_asked_at_once():
+    asked = []
+
+    def judge(question, pairs):
+        asked.append(list(pairs))
+        return Judged((ENTAILS,) * len(pairs), Cost(nli_pairs=len(pairs)))
+
+    assert cluster_answers("Who?", ["Jane Austen", "Austen"], judge, Clustering()).numbers == (0, 0)
+    assert asked == [[("Jane Austen", "Austen"), ("Austen", "Jane Austen")]]
+
+
+# -- a language model as the judge --------------------------------------------------------------------------------
+
+
+class AskedModel(ScriptedModel):
+    """Remembers what it was asked."""
+
+    def __init__(self, script, alternatives=None):
+        super().__init__(script)
+        self.capabilities = replace(self.capabilities, alternatives=alternatives)
+        self.asked = []
+
+    def prompt(self, question, style, stop=NO_STOPS):
+        self.asked.append(question.text)
+        return super().prompt(question, style, stop)
+
+
+def test_a_language_model_judges_by_the_probabilities_of_the_three_words():
+    model = AskedModel({"": {"Ent": 0.6, "contradiction": 0.1, " neutral": 0.1, "Maybe": 0.2}, "Ent": {"ailment": 1.0}})
+    judge = LanguageModelJudge(model, FakeNli(), name="self")
+    verdict = judge.judge("Who wrote it?", [("Austen", "Jane Austen")]).probabilities[0]
+    shares = (verdict.contradiction, verdict.neutral, verdict.entailment)
+    assert shares == pytest.approx((0.125, 0.125, 0.75))
+    assert all(text in model.asked[0] for text in ("Who wrote it?", "Answer 1: Austen", "Answer 2: Jane Austen"))
+
+
+@pytest.mark.parametrize(
+    ("reply", "label"),
+    [("I'd say Contradiction", "contradiction"), ("It entails it", "entailment"), ("No idea", "neutral")],
+)
+def test_where_only_words_are_said_the_word_is_the_verdict(reply, label):
+    model = AskedModel({"": {reply: 1.0}}, alternatives=0)
+    verdict = LanguageModelJudge(model, FakeNli(), name="self").judge("", [("a", "b")]).probabilities[0]
+    assert getattr(verdict, label) == 1.0
+
+
+def test_a_pair_is_asked_about_once_and_equal_texts_never():
+    model = AskedModel({"": {"neutral": 1.0}})
+    judge = LanguageModelJudge(model, FakeNli(), name="self")
+    judged = judge.judge("Q", [("a", "b"), ("a", "b"), ("a", "a"), ("b", "a")])
+    assert (judged.cost.nli_pairs, len(model.asked)) == (2, 2)
+    assert judged.probabilities[2].entailment == 1.0
+    assert judge.judge("Q", [("a", "b")]).cost == Cost()
+    assert judge.judge("another question", [("a", "b")]).cost.nli_pairs == 1
+
+
+def test_clusters_come_from_the_language_model_and_gradients_from_the_encoder():
+    encoder = FakeNli(name="encoder")
+    judge = LanguageModelJudge(AskedModel({"": {"entailment": 1.0}}), encoder, name="self")
+    result = Pipeline(ScriptedModel(CAPITAL), judge, samples=4, equivalence="strict").ask("What is the capital?")
+    assert len(result.clusters) == 1
+    assert (encoder.pairs_run, encoder.gradients_run) == (0, 1)
+    assert result.cost.nli_pairs > 0
+    assert result.cost.nli_gradients == 1
+    assert any("gradients are those of encoder" in note for note in result.notes)
+
+
+def test_self_is_the_model_that_answers():
+    model = AskedModel({"": {"neutral": 0.9, "entailment": 0.1}})
+    nli = load_nli("self", language_model=model)
+    assert nli.judge("Q", [("a", "b")]).probabilities[0].neutral == pytest.approx(0.9)
+    assert nli.name == "self"
+    with pytest.raises(ModelNotFound, match="--model"):
+        load_nli("self")
+
+
+def test_a_served_model_judges(serve, plain_environment):
+    address = serve("llama", {"": {"entailment": 0.7, "neutral": 0.2, "contradiction": 0.1}}).url
+    nli = load_nli(address)
+    judged = nli.judge("Q", [("a", "b"), ("b", "a"), ("a", "c")])
+    assert [round(verdict.entailment, 3) for verdict in judged.probabilities] == [0.7, 0.7, 0.7]
+    assert (judged.cost.nli_pairs, judged.cost.requests) == (3, 3)
