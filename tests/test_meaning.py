@@ -13,6 +13,7 @@ import pytest
 
 from fakes import CAPITAL, FakeNli
 from sdlg import Pipeline, ScriptedModel
+from sdlg.cli import main
 from sdlg.clustering import cluster_answers
 from sdlg.clustering.answer_words import named_quantities, split_words, telling_words
 from sdlg.clustering.same_answer import (
@@ -27,13 +28,22 @@ from sdlg.clustering.same_answer import (
     refuses,
     shared_words,
 )
+from sdlg.correctness import AGREEMENT, judge
+from sdlg.correctness.contains import Contains
+from sdlg.correctness.same_answer import SameAnswerMetric
 from sdlg.errors import BadOption, ModelNotFound
+from sdlg.evaluation.defaults import DEFAULT_METRICS, headline_metric
+from sdlg.evaluation.report.elements import Paragraph
+from sdlg.evaluation.report.sections.overview import overview
+from sdlg.evaluation.report.views import views_of
+from sdlg.evaluation.results import load_run
 from sdlg.models.base import NO_STOPS
 from sdlg.nli import load_nli
 from sdlg.nli.base import Judged, NliProbabilities
 from sdlg.nli.language_model_judge import LanguageModelJudge
 from sdlg.options import Clustering
 from sdlg.records import Cost
+from synthetic_run import write_run
 
 # fmt: off
 EVERYDAY = [  # question, an answer, another one, whether they mean the same
@@ -304,3 +314,87 @@ def test_a_served_model_judges(serve, plain_environment):
     judged = nli.judge("Q", [("a", "b"), ("b", "a"), ("a", "c")])
     assert [round(verdict.entailment, 3) for verdict in judged.probabilities] == [0.7, 0.7, 0.7]
     assert (judged.cost.nli_pairs, judged.cost.requests) == (3, 3)
+
+
+# -- right or wrong -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("answer", "reference", "right"),
+    [
+        ("The capital of France is Paris.", "Paris", True),
+        ("It is 8,849 metres tall.", "8849 m", True),
+        ("Bell, Alexander Graham", "Alexander Graham Bell", True),
+        ("São Paulo", "Sao Paulo (city)", True),
+        ("It is Lyon.", "Paris", False),
+        ("", "Paris", False),
+        ("+", "+", True),
+    ],
+)
+def test_an_answer_contains_its_reference_in_any_order_and_notation(answer, reference, right):
+    assert Contains().scores([(answer, reference)]) == [float(right)]
+
+
+def test_the_same_answer_is_right_and_another_one_is_not(nli_minilm):
+    metric = SameAnswerMetric(nli_minilm)
+
+    def score(answer, right, wrong=()):
+        return judge(answer, right, wrong, [metric], question="Who invented the telephone?")["same_answer"]
+
+    assert score("It was invented by Alexander Graham Bell, a Scottish-born scientist.", ["A. G. Bell", "Bell"]) > 0.5
+    assert score("Thomas Edison invented the telephone.", ["Alexander Graham Bell"]) < 0.5
+    assert score("Thomas Edison invented the telephone.", ["Alexander Graham Bell"], ["Edison"]) < 0
+    assert score("alexander graham bell", ["Alexander Graham Bell"]) == 1.0
+
+
+def test_the_network_is_asked_about_the_nearest_reference_only():
+    nli = FakeNli({"It was Bell.": "bell", "Graham Bell": "bell"})
+    metric = SameAnswerMetric(nli)
+    assert metric.best("Who was it?", "It was Bell.", ["Edison", "Graham Bell", "Meucci (inventor)"]) > 0.5
+    assert nli.pairs_run == 2
+
+
+def test_every_usual_metric_says_how_far_it_agrees_with_people():
+    assert set(DEFAULT_METRICS) <= set(AGREEMENT)
+    best = max(AGREEMENT, key=lambda name: AGREEMENT[name].sentences + AGREEMENT[name].short)
+    assert DEFAULT_METRICS[0] == best == headline_metric(DEFAULT_METRICS)
+    assert headline_metric(("exact_match", "rouge_l")) == "rouge_l"
+
+
+@pytest.mark.parametrize(("words", "warned"), [(1, False), (9, True)])
+def test_the_report_warns_where_rouge_judges_sentences(tmp_path, words, warned):
+    folder = write_run(tmp_path / "x", questions=20, samples=2, methods=("sdlg",), metrics=("rouge_l",))
+    file = folder / "generate.jsonl"
+    rows = [json.loads(line) for line in file.read_text().splitlines()]
+    for row in rows:
+        row.get("answer", {})["text"] = " ".join(["word"] * words)
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    section = overview(views_of([load_run(folder)]))
+    said = [block.text for block in section.blocks if isinstance(block, Paragraph)]
+    assert any("answers are sentences" in text for text in said) == warned
+
+
+# -- fitting ------------------------------------------------------------------------------------------------------
+
+
+def test_a_fit_separates_what_the_network_separates(tmp_path, monkeypatch, capsys):
+    """Judged answers that share no words: all that can be learned is what the fake network says."""
+    meanings = {f"w{k}{side}": f"m{k}{side in 'ab'}" for k in range(60) for side in "abc"}
+    rows = [
+        {
+            "id": f"nq-{k}",
+            "question": f"Which one, {k}?",
+            "answers": [{"text": f"w{k}{side}", "right": side != "c"} for side in "abc"],
+        }
+        for k in range(60)
+    ]
+    file = tmp_path / "judged.jsonl"
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    monkeypatch.setenv("SDLG_HOME", str(tmp_path))
+    monkeypatch.setattr("sdlg.nli.load_nli", lambda *_, **__: FakeNli(meanings))
+    assert main(["nli", "fit", "--nli", "fake-nli", "--train", str(file), "--dev", str(file)]) == 0
+    assert "balanced 1.000" in capsys.readouterr().out
+    judge_pair = FakeNli(meanings).judge
+    numbers = cluster_answers("Which?", ["w1a", "w1b", "w1c"], judge_pair, Clustering(), nli="fake-nli").numbers
+    assert numbers == (0, 0, 1)
+    assert main(["nli", "fit", "--train", "nowhere.jsonl", "--dev", str(file)]) == 2
