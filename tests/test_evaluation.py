@@ -36,6 +36,9 @@ ROWS = [
 METHODS = ("sdlg", "multinomial:temperature=0.5", "diverse_beam")
 
 
+LEXICAL = ("rouge_l", "rouge_1", "exact_match")
+
+
 @pytest.fixture
 def scripted(monkeypatch):
     """Workers that use a script instead of weights."""
@@ -56,6 +59,7 @@ def write(path, rows=ROWS):
 
 def plan_of(data, *, methods=("sdlg",), samples=4, measures=("SE*_SDLG", "PE"), **others):
     changes = {"samples": samples, **others.pop("changes", {})}
+    others = {"metrics": LEXICAL, **others}  # judges that need no weights
     return make_plan(
         data, model="scripted", nli="fake", preset="default", changes=changes, methods=methods, measures=measures,
         similarity_model="minilm", **others,
