@@ -1,4 +1,4 @@
-"""Sampling without an initial answer to branch from: multinomial, beam search, diverse beam search.
+"""Sampling without an initial answer to branch from: multinomial, arithmetic, beam search, diverse beam search.
 
 In: a question. Out: N sequences from one prefill, decoded together. Multinomial samples are independent draws; the
 first of a beam search is its best hypothesis.
@@ -18,6 +18,11 @@ from .request import SamplingRequest, as_sample, check_strategies, cut_note, who
 def sample_multinomial(request: SamplingRequest) -> Sampled:
     """N independent draws (temperature, top-p)."""
     return _sample("multinomial", request)
+
+
+def sample_arithmetic(request: SamplingRequest) -> Sampled:
+    """N even draws, each with its probability: arithmetic sampling (temperature, top-p)."""
+    return _sample("arithmetic", request)
 
 
 def sample_beam(request: SamplingRequest) -> Sampled:
