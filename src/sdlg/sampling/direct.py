@@ -12,6 +12,7 @@ from dataclasses import replace
 from ..models.base import Continuation, DecodeRequest
 from ..records import Cost, Sampled, Word
 from ..scoring.alignment import word_spans
+from .draws import own_draws, plan_draws
 from .request import SamplingRequest, as_sample, check_strategies, cut_note, whole_generation
 
 
@@ -57,5 +58,10 @@ def _sample(strategy: str, request: SamplingRequest) -> Sampled:
     notes = [*cut_note(samples[0].generation, options), *decoded.notes]
     if len(samples) < options.samples:
         notes.append(f"{len(samples)} of {options.samples} sequences: {strategy} search found no more")
-    cost = decoded.cost + Cost(seconds={"samples": time.perf_counter() - started})
-    return Sampled(samples, words, cost, tuple(notes))
+    draws = own_draws(strategy, samples, options) if strategy in ("multinomial", "arithmetic") else None
+    cost, plan = decoded.cost, plan_draws(model, options, None)
+    if draws is None and plan is not None:
+        draws, spent, told = plan.alone(request.prompt())
+        cost, notes = cost + spent, [*notes, *told]
+    cost = cost + Cost(seconds={"samples": time.perf_counter() - started})
+    return Sampled(samples, words, cost, tuple(notes), draws=draws)
