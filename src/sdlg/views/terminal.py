@@ -18,6 +18,7 @@ from .reading import cluster_colours, explanation, reading, word_shades
 
 _SHADES = ("default", "#b58900", "#cb8a16", "#dc6b16", "bold #dc322f")
 _BAR = 20
+_WORD = 24  # characters of a word that is named
 _MUCH = 0.25  # of the probability at a word
 _PICTURES = {code: 0x2400 + code for code in range(32) if code not in (9, 10)} | {127: 0x2421}
 _PICTURES |= dict.fromkeys([*range(0x80, 0xA0), *range(0x202A, 0x202F), *range(0x2066, 0x206A)], 0xFFFD)
@@ -58,7 +59,8 @@ def _wavering(result: Result) -> list[RenderableType]:
     most = max(words, key=lambda word: word.wavering or 0.0, default=None)
     if most is None or not most.wavering:
         return []
-    says = f"wavers most at ‘{visible(most.text)}’: {_percent(most.wavering)} to another meaning"
+    word = most.text if len(most.text) <= _WORD else f"{most.text[:_WORD]}…"
+    says = f"wavers most at ‘{visible(word)}’: {_percent(most.wavering)} to another meaning"
     return [Text(f"{says}, {_percent(most.not_looked_at or 0.0)} not looked at", "dim")]
 
 
