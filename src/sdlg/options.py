@@ -167,14 +167,14 @@ class Options(_Checked):
     """Everything that shapes a result, but for the models."""
 
     samples: int = _number(10, 1, 1000, "sequences in all, the initial answer included")
-    draws: int = _number(
-        5, 0, 1000, "further answers, drawn at temperature 1, that only weigh meanings; 0: none, and no percentages"
-    )
     seed: int = _number(0, 0, 2**63 - 1, "same seed, same result")
     prompt: str = _one_of(
         "auto", "chat", "plain", "raw",
         help="chat template, 'Q: … A:', or the question as it is; auto: chat if there is a template",
     )  # fmt: skip
+    draws: int = _number(
+        5, 0, 1000, "further answers, drawn at temperature 1, that only weigh meanings; 0: none, and no percentages"
+    )
     decoding: Decoding = field(default_factory=Decoding)
     scoring: Scoring = field(default_factory=Scoring)
     clustering: Clustering = field(default_factory=Clustering)
@@ -219,8 +219,8 @@ def flat_options(options: Mapping[str, Any]) -> dict[str, object]:
 PRESETS: Mapping[str, Options] = {
     "default": Options(),
     "paper": Options(
-        draws=0,
         prompt="plain",
+        draws=0,
         decoding=Decoding(strategy="beam", branch_strategy="beam", stop_at="sentence"),
         scoring=Scoring(
             merging="none", banned="format", gradient_side="premise", attribution_unit="word", one_word="importance"
