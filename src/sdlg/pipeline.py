@@ -22,9 +22,10 @@ from .concurrency.limits import Limit, check_limit, limited
 from .errors import BadQuestion
 from .formats.answers import evidence_dict
 from .formats.results import Result
-from .measures import Measure, MeasureInputs, inputs_of
-from .measures.headline import HEADLINE, cluster_probabilities, estimate_all, headline_measure, sample_weights
+from .measures import Measure, inputs_of
+from .measures.headline import HEADLINE, estimate_all, headline_measure, sample_weights
 from .measures.inputs import InputModels
+from .measures.meanings import meanings_of, numbered
 from .measures.measuring import (
     SIMILARITY_FIELDS,
     Measured,
@@ -34,7 +35,7 @@ from .measures.measuring import (
     needed_fields,
 )
 from .measures.semantic import coverage
-from .measures.shares import EVENNESS, share_entropy, share_interval, shares_of, tally_of
+from .measures.shares import share_entropy
 from .measures.wavering import wavering_words
 from .models import LanguageModel, checked_name, load_model
 from .nli import NliModel, load_nli
@@ -44,12 +45,11 @@ from .options import (
     DEFAULT_MODEL,
     DEFAULT_NLI,
     DEFAULT_SIMILARITY,
-    Estimation,
     options_from,
     pick,
     several,
 )
-from .records import Cluster, Cost, Generation, Question, Sample, Sampled, Setup, Substitution, is_unicode
+from .records import Cost, Generation, Question, Sampled, Setup, Substitution, is_unicode
 from .risk import Risk
 from .sampling import SAMPLERS, SamplingRequest
 from .similarity import SimilarityModel, load_similarity
@@ -233,7 +233,7 @@ class Pipeline:
         texts = (*sampled.texts, *(draw.text for draw in beside))  # draws last: they do not move the samples' clusters
         clusters = cluster_answers(question.text, texts, self.nli.judge, self.options.clustering, nli=self.nli.name)
         clustered = Cost(seconds={"clusters": time.perf_counter() - started})
-        sampled = _numbered(sampled, clusters.numbers)
+        sampled = numbered(sampled, clusters.numbers)
         measured = measure(inputs_of(sampled.samples), question, self.measures, self.input_models)
         cost = sampled.cost + clusters.cost + clustered + measured.cost
         return self._result(question, replace(sampled, cost=cost), measured)
@@ -265,7 +265,7 @@ class Pipeline:
             options=self.options,
             words=wavering_words(sampled.words, sampled.samples),
             samples=tuple(replace(s, weight=w) for s, w in zip(sampled.samples, weights, strict=True)),
-            clusters=_clusters(inputs, sampled, estimation),
+            clusters=meanings_of(inputs, sampled, estimation),
             estimates=estimates,
             coverage=None if inputs.logprobs is None else coverage(inputs),
             cost=sampled.cost + Cost(seconds={"estimates": time.perf_counter() - started}),
@@ -298,41 +298,6 @@ def chosen_setup(
         dtype,
         tokenizer,
     )
-
-
-def _numbered(sampled: Sampled, numbers: Sequence[int]) -> Sampled:
-    """Samples and draws with their clusters."""
-    left = iter(numbers)
-    samples = tuple(replace(sample, cluster=next(left)) for sample in sampled.samples)
-    if sampled.draws is None:
-        return replace(sampled, samples=samples)
-    beside = sampled.draws.beside
-    drawn = tuple(replace(draw, cluster=next(left)) for draw in sampled.draws.samples) if beside else samples
-    return replace(sampled, samples=samples, draws=replace(sampled.draws, samples=drawn))
-
-
-def _clusters(inputs: MeasureInputs, sampled: Sampled, estimation: Estimation) -> tuple[Cluster, ...]:
-    """The meanings: first those that the samples found, then those that only draws have."""
-    draws = sampled.draws
-    drawn = draws.samples if draws is not None and draws.beside else ()
-    clusters = [
-        Cluster(number, None, _places(sampled.samples, number), score_share=share, draws=_places(drawn, number))
-        for number, share in enumerate(cluster_probabilities(inputs, estimation))
-    ]
-    further = sorted({draw.cluster for draw in drawn if draw.cluster is not None} - {one.id for one in clusters})
-    clusters += [Cluster(number, None, (), draws=_places(drawn, number)) for number in further]
-    if draws is None:
-        return tuple(clusters)
-    tally = tally_of(sampled.samples if draws.beside else (), draws)
-    intervals = [share_interval(tally, cluster.id, EVENNESS[draws.by]) for cluster in clusters]
-    return tuple(
-        replace(cluster, probability=float(share), low=low, high=high)
-        for cluster, share, (low, high) in zip(clusters, shares_of(tally), intervals, strict=True)
-    )
-
-
-def _places(samples: Sequence[Sample], number: int) -> tuple[int, ...]:
-    return tuple(place for place, sample in enumerate(samples) if sample.cluster == number)
 
 
 def _name_of(model: object) -> str | None:
