@@ -39,9 +39,10 @@ def test_a_real_question_gets_a_real_answer(result):
 
 
 def test_forward_tokens_meet_the_bound_of_the_method(result):
-    """P + (T−1) + Σ(T_n − t_n − 1), less what the prefix store held."""
+    """P + (T−1) + Σ(T_n − t_n − 1), less what the prefix store held; draws begin after the prompt, too."""
     cost = result.cost
-    assert cost.forward_tokens == cost.prompt_tokens - cost.reused_tokens + cost.generated_tokens - 1
+    whole = 1 + len(result.draws)
+    assert cost.forward_tokens == cost.prompt_tokens - cost.reused_tokens + cost.generated_tokens - whole
     total = sum(
         len(s.generation.decision_logprobs) - (s.substitution.position + 1 if s.substitution else 0)
         for s in (*result.samples, *result.draws)
