@@ -77,7 +77,8 @@ class OwnMeaning:
 
         for text in new:
             both = [self._answer, text]
-            numbers = cluster_answers(self._asked.question.text, both, judge, self._asked.options.clustering).numbers
+            question, options = self._asked.question.text, self._asked.options.clustering
+            numbers = cluster_answers(question, both, judge, options, nli=self._nli.name).numbers
             self._verdicts[text] = numbers[0] == numbers[1]
         return [self._verdicts[text] for text in texts]
 
