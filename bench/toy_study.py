@@ -53,6 +53,7 @@ WAYS: Mapping[str, Way] = {
     "SDLG, greedy branches, blind": Way("sdlg", informed=False),
     "SDLG, sampled branches, blind": Way("sdlg", {"branch_strategy": "multinomial"}, informed=False),
     "multinomial": Way("multinomial"),
+    "arithmetic": Way("arithmetic", grows=False),
     "beam": Way("beam", grows=False),
     "diverse beam": Way("diverse_beam", grows=False),
 }
@@ -64,7 +65,7 @@ def model_of(tree: Tree) -> TreeModel:
 
 
 def options_for(tree: Tree, way: Way, samples: int, seed: int) -> Options:
-    changes = {**way.options, "samples": samples, "seed": seed, "max_tokens": tree.depth + 1}
+    changes = {**way.options, "samples": samples, "seed": seed, "max_tokens": tree.depth + 1, "draws": 0}
     return options_from("default", changes)
 
 

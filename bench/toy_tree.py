@@ -149,6 +149,8 @@ CONTENDERS = (
     ("multinomial", "frequency"),
     ("multinomial", "frequency, Chao–Shen"),
     ("multinomial", "proper, unique"),
+    ("arithmetic", "frequency"),
+    ("arithmetic", "frequency, Chao–Shen"),
     ("beam", "proper, unique"),
     ("diverse beam", "proper, unique"),
 )

@@ -45,6 +45,10 @@ LOWEST = {"vllm": -9999.0, "llama": -3.4028234663852886e38}  # how they write lo
 class Twin(ScriptedModel):
     """A script run locally that draws as the same script behind a server does: each path by a seed of its own."""
 
+    def __init__(self, script: Script) -> None:
+        super().__init__(script)
+        self.capabilities = replace(self.capabilities, strategies=frozenset({"greedy", "multinomial"}))
+
     def decode(self, request: DecodeRequest) -> Decoded:
         seeds = [int(path_generator(request.seed, k).integers(2**31)) for k in range(len(request.prefixes))]
         paths = [

@@ -520,8 +520,11 @@ def test_a_run_without_a_finished_question_is_an_error(tmp_path):
 def test_the_headline_measure_is_a_results_semantic_entropy(logarithm, weighting, method):
     changes = {"weighting": weighting, "logarithm": logarithm}
     name = headline_measure(method, options_from("default", changes).estimation)
-    result = fake_pipeline(method=method, measures=[name], **changes).ask("What?")
+    result = fake_pipeline(method=method, measures=[name], draws=0, **changes).ask("What?")
     assert result.semantic_entropy == pytest.approx(result.estimates[name].value, abs=1e-9)
+    beside = fake_pipeline(method=method, **changes).ask("What?")  # with draws it keeps its name, unasked
+    assert beside.estimates[name].value == pytest.approx(result.semantic_entropy, abs=1e-9)
+    assert beside.estimates["semantic_entropy"].options["estimator"] == "chao_shen"
 
 
 # -- the command --------------------------------------------------------------------------------------------------

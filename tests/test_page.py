@@ -108,7 +108,9 @@ def test_the_file_shows_answer_verdict_meanings_and_tree(shown):
     assert f"{result.semantic_entropy:.2f}" in page.inner_text(".numbers")
     assert page.locator(".clusters > li").count() == len(result.clusters)
     assert page.locator(".tree .branches > li").count() == len(result.samples) - 1
-    shares = [float(text.rstrip("%")) for text in page.locator(".clusters .share").all_inner_texts()]
+    shares = [
+        float(text.split("%")[0].replace("<0.1", "0")) for text in page.locator(".clusters .share").all_inner_texts()
+    ]
     assert shares == sorted(shares, reverse=True)
     assert "Copy as JSON" in page.inner_text(".details")
 
@@ -299,8 +301,11 @@ def test_the_reading_is_the_same_in_both_languages(open_page, stub):  # noqa: F8
     base = asked("rivers")
     alone, certain = fake_pipeline(samples=1).ask("?"), fake_pipeline({"": {"a": 1.0}}).ask("?")
     results = [base, asked("empty"), multinomial(), alone, certain]
-    for share in (0.125, 0.005, 0.3, 0.375, 0.605, 0.625, 0.7, 0.895, 0.9, 0.985, 1.0):
-        own, other = (replace(base.clusters[n], probability=p) for n, p in enumerate((share, 1 - share)))
+    for low, high in ((0.0, 0.08), (0.0, 0.1), (0.005, 0.125), (0.1, 0.3), (0.2, 0.8), (0.505, 0.605), (0.9, 1.0)):
+        ends = ((low, high), (1 - high, 1 - low))
+        own, other = (
+            replace(base.clusters[n], probability=(a + b) / 2, low=a, high=b) for n, (a, b) in enumerate(ends)
+        )
         results += [replace(base, clusters=(own, other)), replace(base, clusters=(own,))]
     page = open_page(stub.url)
     said = page.evaluate(

@@ -117,7 +117,7 @@ def recomputed(result: dict) -> dict[str, float]:
 
 @pytest.mark.parametrize(("script", "weighting", "likelihood", "logarithm"), VARIANTS)
 def test_every_number_can_be_recomputed_from_the_json_alone(script, weighting, likelihood, logarithm):
-    result = asked(script, weighting=weighting, likelihood=likelihood, logarithm=logarithm)
+    result = asked(script, weighting=weighting, likelihood=likelihood, logarithm=logarithm, draws=0)
     samples, options = result["samples"], result["options"]["estimation"]
     assert options == {"weighting": weighting, "likelihood": likelihood, "logarithm": logarithm}
     near = {"rel": 1e-9, "abs": 1e-9}
@@ -127,13 +127,14 @@ def test_every_number_can_be_recomputed_from_the_json_alone(script, weighting, l
     assert [sample["weight"] for sample in samples] == pytest.approx(weights(samples, weighting), **near)
     masses = headline_masses(samples, options)
     shares = [mass / sum(masses) for mass in masses]
-    assert [cluster["probability"] for cluster in result["clusters"]] == pytest.approx(shares, **near)
+    assert [cluster["score_share"] for cluster in result["clusters"]] == pytest.approx(shares, **near)
+    assert {cluster["probability"] for cluster in result["clusters"]} == {None}  # nothing was drawn
     assert result["coverage"] == pytest.approx(sum(map(branch_mass, samples)), **near)
 
 
 @pytest.mark.parametrize("weighting", WEIGHTINGS)
 def test_the_headline_says_which_variant_it_is(weighting):
-    options = asked(weighting=weighting, likelihood="total")["estimates"]["semantic_entropy"]["options"]
+    options = asked(weighting=weighting, likelihood="total", draws=0)["estimates"]["semantic_entropy"]["options"]
     assert options["weighting"] == weighting
     assert options.get("likelihood") == (None if weighting == "branch_mass" else "total")
 
@@ -238,7 +239,9 @@ def test_repr_tells_the_answer_the_entropy_and_the_meanings():
     lines = repr(result).splitlines()
     assert lines[0] == "'It is Paris'"
     assert lines[1] == f"  semantic entropy {result.semantic_entropy:.3f} nats, 4 meanings"
-    assert lines[2] == "   77.2%  'It is Paris' ×3"
+    own = result.clusters[0]
+    times = len(own.members) + len(own.draws)
+    assert lines[2] == f"  {own.probability:6.1%} ({own.low:.0%}–{own.high:.0%})  'It is Paris' ×{times}"
     assert len(lines) == 2 + len(result.clusters)
     assert result.answer.text == "It is Paris"
 
@@ -250,7 +253,7 @@ def framed(result) -> str:
 
 def test_html_shows_words_and_meanings():
     html = framed(fake_pipeline().ask(QUESTION))
-    for part in ("It is Paris", "It is Lyon", "semantic entropy 1.25 nats", "(77%)"):
+    for part in ("It is Paris", "It is Lyon", "semantic entropy 1.04 nats", "between 57% and 68%"):
         assert part in html
 
 
@@ -275,10 +278,13 @@ def test_loaded_models_are_accepted_by_ask():
     assert (result.answer.text, len(result.samples), result.options.seed) == ("It is Paris", 3, 5)
 
 
-def test_the_documented_program_recomputes_the_headline():
+@pytest.mark.parametrize(
+    "options", [{}, {"samples": 2, "draws": 20}, {"method": "multinomial"}, {"method": "arithmetic"}]
+)
+def test_the_documented_program_recomputes_the_headline(options):
     document = Path(__file__).parents[1] / "docs" / "result-format.md"
     program = document.read_text(encoding="utf-8").split("```python\n")[1].split("```")[0]
-    given = fake_pipeline().ask(QUESTION).to_json()
+    given = fake_pipeline(**options).ask(QUESTION).to_json()
     done = subprocess.run([sys.executable, "-c", program], input=given, capture_output=True, text=True, check=True)
     found, expected = map(float, done.stdout.split())
     assert found == pytest.approx(expected, abs=1e-9)

@@ -56,7 +56,7 @@ def test_samples_count_all_sequences_and_fewer_are_said_to_be_fewer():
 
 
 def test_the_end_is_a_candidate_that_keeps_the_prefix_and_costs_nothing():
-    sampled = sample({"": {"Yes": 1.0}, "Yes": {" indeed": 0.6, "<end>": 0.4}})
+    sampled = sample({"": {"Yes": 1.0}, "Yes": {" indeed": 0.6, "<end>": 0.4}}, draws=0)
     answer, branch = sampled.generations
     assert (answer.text, branch.text, branch.stop_reason) == ("Yes indeed", "Yes", "eos")
     assert math.exp(branch.logprob) == pytest.approx(0.4)

@@ -227,6 +227,7 @@ def test_the_papers_measure_weighs_by_the_very_token_also_where_candidates_were_
         script,
         {},
         samples=4,
+        draws=0,
         measures=["SE*_SDLG", "semantic_entropy_merged_importance_l1_length_normalised_unnormalised_log"],
     ).ask(QUESTION)
     (merged,) = [s for s in result.samples if s.branching and s.branching.mass > math.exp(s.branching.logprob) + 1e-9]
@@ -249,7 +250,7 @@ def test_the_papers_measure_weighs_by_the_very_token_also_where_candidates_were_
 
 
 def test_the_headline_of_drawn_answers_is_the_papers_measure_of_them():
-    result = fake_pipeline(method="multinomial", samples=6, measures=["SE*_MS"]).ask(QUESTION)
+    result = fake_pipeline(method="multinomial", samples=6, draws=0, measures=["SE*_MS"]).ask(QUESTION)
     assert result.semantic_entropy == pytest.approx(result.estimates["SE*_MS"].value)
     assert result.estimates["semantic_entropy"].options["weighting"] == "uniform"
 

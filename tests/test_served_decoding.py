@@ -44,6 +44,7 @@ SERVERS = {"llama, chat": ("llama", {}), "llama, plain": ("llama", {"template": 
         {"stop_at": "sentence", "samples": 10},
         {"stop_strings": (" is",)},
         {"min_probability": 0.2},
+        {"draws": 5, "seed": 2},
         {"method": "multinomial", "samples": 12},
         {"method": "multinomial", "samples": 12, "seed": 3, "temperature": 0.5},
     ],

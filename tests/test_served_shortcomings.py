@@ -148,7 +148,9 @@ def test_without_log_probabilities_answers_count_by_how_often_they_come(connecte
     assert [s.cluster for s in served.samples] == [s.cluster for s in local.samples]
     assert served.semantic_entropy == local.estimates["semantic_entropy_frequency"].value
     assert served.estimates["semantic_entropy"].options == {"weighting": "frequency"}
-    assert [c.probability for c in served.clusters] == pytest.approx([len(c.members) / 12 for c in served.clusters])
+    assert [c.score_share for c in served.clusters] == pytest.approx([len(c.members) / 12 for c in served.clusters])
+    drawn = pipeline(model, draws=5, **options).ask(QUESTION)  # the samples are draws already: nothing further is asked
+    assert [c.probability for c in drawn.clusters] == pytest.approx([len(c.members) / 12 for c in drawn.clusters])
     assert served.coverage is None
     assert all(sample.generation.logprobs == () for sample in served.samples)
     assert any("tells no log-probabilities" in note for note in served.notes)

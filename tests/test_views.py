@@ -6,6 +6,7 @@ import io
 import re
 from dataclasses import replace
 from html import unescape
+from itertools import pairwise
 
 import pytest
 from rich.cells import cell_len
@@ -41,7 +42,11 @@ def in_colour(result: Result, **more) -> str:
 
 def underlined(result: Result) -> list[str]:
     """What is marked in each alternative."""
-    alternatives = terminal_view(result).renderables[5].renderable
+    alternatives = next(
+        part.renderable
+        for before, part in pairwise(terminal_view(result).renderables)
+        if getattr(before, "plain", "") == "alternatives"
+    )
     texts = list(alternatives.columns[2].cells)
     return [
         text.plain[span.start : span.end] for text in texts for span in text.spans if "underline" in str(span.style)
@@ -80,10 +85,14 @@ def test_the_view_shows_answer_entropy_meanings_alternatives_and_cost():
     result = asked()
     view = shown(result)
     assert view.splitlines()[0].strip() == "It is Paris"
-    assert f"semantic entropy {result.semantic_entropy:.2f} nats — {reading(result)}" in view
-    assert "77.2% ███████████████ It is Paris ×3" in view
+    own, headline = result.clusters[0], result.estimates["semantic_entropy"]
+    assert view.splitlines()[2].strip() == reading(result)
+    assert f"semantic entropy {headline.value:.2f} nats ({headline.low:.2f} to {headline.high:.2f})" in view
+    assert f"{own.probability:.1%} ({own.low:.0%}–{own.high:.0%}) " in view
+    assert "the paper's score ranks answers by doubt and is no percentage" in " ".join(view.split())
+    assert "wavers most at ‘Paris’: 40.0% to another meaning, 5.0% not looked at" in view
     assert "● 25.0% It is [Lyon]" in view
-    assert "88.4% of all probability looked at · 6 sequences" in view
+    assert "88.4% of all probability looked at · 6 sequences and 5 draws" in view
     assert ESCAPE not in view
 
 
@@ -116,8 +125,16 @@ def test_a_branch_that_ends_early_is_marked():
     assert "40.0% Paris [end]" in shown(result)
 
 
-def test_words_are_coloured_by_attribution():
+def test_words_are_coloured_by_how_much_they_waver():
     result = asked()
+    assert word_shades(result) == [word.wavering for word in result.words]
+    assert f"{ESCAPE}[38;2;203;138;22mParis{ESCAPE}[0m" in in_colour(result)
+
+
+def test_words_are_coloured_by_attribution_where_nothing_says_whether_they_waver():
+    result = asked()
+    words = tuple(replace(word, wavering=None, not_looked_at=None) for word in result.words)
+    result = replace(result, words=words)
     assert max(word_shades(result)) == 1.0
     assert f"{ESCAPE}[1;38;2;220;50;47mis{ESCAPE}[0m" in in_colour(result)
     assert ESCAPE + "[38" not in in_colour(result, no_color=True)
@@ -139,7 +156,8 @@ def test_a_very_long_answer_is_wrapped_and_keeps_its_bars(word):
     long = (word * 400).strip()
     lines = shown(asked({"": {long: 0.6, f"{long}!": 0.4}}), width=60).splitlines()
     assert max(map(cell_len, lines)) <= 60
-    assert sum(line.count(word.strip()) for line in lines) == 4 * 400  # whole: the answer, two meanings, an alternative
+    times = sum(line.count(word.strip()) for line in lines)  # whole: the answer, two meanings, an alternative
+    assert 0 <= times - 4 * 400 <= 25  # and a bit of the word at which it wavers most
     assert any("█" * 10 in line for line in lines)
 
 
@@ -149,10 +167,12 @@ def test_an_answer_of_several_lines_keeps_them():
 
 
 def test_one_sample_has_no_alternatives_and_says_why():
-    certain = shown(asked({"": {"Paris": 1.0}}))
+    drawn = shown(asked({"": {"Paris": 1.0}}))
+    assert "the model would say this nine times in ten or more (between 100% and 100%)" in drawn
+    certain = shown(asked({"": {"Paris": 1.0}}, draws=0))
     assert "alternatives\n" not in certain
     assert "no likely alternative was found" in certain
-    alone = shown(asked(samples=1))
+    alone = shown(asked(samples=1, draws=0))
     assert "alternatives\n" not in alone
     assert "no likely alternative" not in alone  # nobody looked for one
     assert "ask for more samples" in alone
@@ -202,24 +222,63 @@ def test_the_frame_is_higher_for_longer_answers():
 # -- the reading ------------------------------------------------------------------------------------------------
 
 
-def with_shares(*shares: float) -> Result:
+def with_shares(*intervals: tuple[float, float, float]) -> Result:
+    """Clusters of these (low, probability, high)."""
     result = asked()
-    clusters = tuple(replace(result.clusters[n], probability=share) for n, share in enumerate(shares))
-    return replace(result, clusters=clusters)
+    clusters = (
+        replace(result.clusters[n], low=low, probability=p, high=high) for n, (low, p, high) in enumerate(intervals)
+    )
+    return replace(result, clusters=tuple(clusters))
 
 
 @pytest.mark.parametrize(
-    ("shares", "says"),
+    ("intervals", "says"),
     [
-        ((1.0,), "all 6 answers mean the same"),
-        ((0.95, 0.05), "2 meanings, but 95% of the probability is on the answer's own"),
-        ((0.7, 0.2, 0.1), "leans towards its answer (70%), 3 meanings in all"),
-        ((0.4, 0.3, 0.3), "wavers between 3 meanings; its answer's own holds 40%"),
-        ((0.3, 0.7), "the answer's own meaning holds 30%; another meaning is likelier"),
+        (
+            ((0.0, 0.02, 0.08), (0.2, 0.4, 0.7)),
+            "the model would say something else at least nine times in ten; its answer's meaning holds "
+            "between 0% and 8%",
+        ),
+        (((0.92, 0.97, 1.0),), "the model would say this nine times in ten or more (between 92% and 100%)"),
+        (
+            ((0.1, 0.2, 0.4), (0.5, 0.7, 0.8)),
+            "another meaning is likelier; the answer's own holds between 10% and 40%",
+        ),
+        (
+            ((0.05, 0.15, 0.3), (0.1, 0.3, 0.5)),
+            "the model would more often say something else; its answer's meaning holds between 5% and 30%",
+        ),
+        (((0.55, 0.7, 0.85),), "the model leans towards its answer, which holds between 55% and 85%"),
+        (
+            ((0.3, 0.7, 0.9), (0.1, 0.3, 0.6)),
+            "too few draws to tell whether the model leans towards its answer: its meaning holds between 30% and 90%",
+        ),
     ],
 )
-def test_the_reading_says_how_probability_is_spread(shares, says):
-    assert says in reading(with_shares(*shares))
+def test_the_reading_follows_from_the_interval(intervals, says):
+    assert reading(with_shares(*intervals)) == says
+
+
+def test_the_words_of_the_reading_do_not_depend_on_where_in_its_interval_a_share_is():
+    for low, high in ((0.0, 0.08), (0.05, 0.3), (0.2, 0.8), (0.55, 0.85), (0.93, 1.0)):
+        said = {reading(with_shares((low, share, high))) for share in (low, (low + high) / 2, high)}
+        assert len(said) == 1
+
+
+@pytest.mark.parametrize(
+    ("scores", "says"),
+    [
+        ((1.0,), "all 6 answers mean the same"),
+        ((0.95, 0.05), "2 meanings were found; the answer's own scores highest"),
+        ((0.3, 0.7), "2 meanings were found; another one scores highest"),
+    ],
+)
+def test_without_draws_the_reading_says_what_was_found_and_no_percentage(scores, says):
+    result = asked(draws=0)
+    clusters = tuple(replace(result.clusters[n], score_share=score) for n, score in enumerate(scores))
+    result = replace(result, clusters=clusters)
+    assert reading(result) == says
+    assert "nothing was drawn (draws = 0): shares are the paper's score" in " ".join(shown(result).split())
 
 
 # -- progress ---------------------------------------------------------------------------------------------------

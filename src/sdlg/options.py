@@ -57,9 +57,14 @@ def _within(value: object, kind: type, low: float, high: float) -> bool:
 SMOLLM2, NLI_MINILM, MINILM = "smollm2", "nli-minilm", "minilm"  # the embedded models
 DEFAULT_MODEL, DEFAULT_NLI, DEFAULT_SIMILARITY = SMOLLM2, NLI_MINILM, MINILM
 BEAMS = ("beam", "diverse_beam")
-METHODS = ("sdlg", "multinomial", *BEAMS)  # as `sdlg.sampling.SAMPLERS` has them; the first is the default
+METHODS = (
+    "sdlg",
+    "multinomial",
+    "arithmetic",
+    *BEAMS,
+)  # as `sdlg.sampling.SAMPLERS` has them; the first is the default
 DEFAULT_METHOD = METHODS[0]
-STRATEGIES = ("greedy", "multinomial", *BEAMS)
+STRATEGIES = ("greedy", "multinomial", "arithmetic", *BEAMS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +75,10 @@ class Decoding(_Checked):
     branch_strategy: str = _one_of(*STRATEGIES, help="how a branch goes on after the changed word")
     stop_at: str = _one_of("turn", "sentence", help="an answer ends with the model's turn, or with its first sentence")
     max_tokens: int = _number(64, 1, 100_000, "longest answer, in tokens; a cut answer is marked")
-    temperature: float = _number(1.0, 0.01, 100.0, "for multinomial decoding")
-    top_p: float = _number(1.0, 0.0, 1.0, "for multinomial decoding: keep the likeliest tokens of this mass")
+    temperature: float = _number(1.0, 0.01, 100.0, "for multinomial and arithmetic decoding")
+    top_p: float = _number(
+        1.0, 0.0, 1.0, "for multinomial and arithmetic decoding: keep the likeliest tokens of this mass"
+    )
     beams: int = _number(5, 1, 100, "for beam search")
     stop_strings: tuple[str, ...] = field(default=(), metadata={"help": "further texts that end an answer"})
     stop_ids: tuple[int, ...] = field(default=(), metadata={"help": "further token ids that end an answer"})
@@ -165,6 +172,9 @@ class Options(_Checked):
         "auto", "chat", "plain", "raw",
         help="chat template, 'Q: … A:', or the question as it is; auto: chat if there is a template",
     )  # fmt: skip
+    draws: int = _number(
+        5, 0, 1000, "further answers, drawn at temperature 1, that only weigh meanings; 0: none, and no percentages"
+    )
     decoding: Decoding = field(default_factory=Decoding)
     scoring: Scoring = field(default_factory=Scoring)
     clustering: Clustering = field(default_factory=Clustering)
@@ -210,6 +220,7 @@ PRESETS: Mapping[str, Options] = {
     "default": Options(),
     "paper": Options(
         prompt="plain",
+        draws=0,
         decoding=Decoding(strategy="beam", branch_strategy="beam", stop_at="sentence"),
         scoring=Scoring(
             merging="none", banned="format", gradient_side="premise", attribution_unit="word", one_word="importance"

@@ -22,10 +22,10 @@ from .concurrency.limits import Limit, check_limit, limited
 from .errors import BadQuestion
 from .formats.answers import evidence_dict
 from .formats.results import Result
-from .measures import Measure, MeasureInputs, inputs_of
-from .measures.base import given
-from .measures.headline import cluster_probabilities, estimate_all, sample_weights
+from .measures import Measure, inputs_of
+from .measures.headline import HEADLINE, estimate_all, headline_measure, sample_weights
 from .measures.inputs import InputModels
+from .measures.meanings import meanings_of, numbered
 from .measures.measuring import (
     SIMILARITY_FIELDS,
     Measured,
@@ -35,6 +35,8 @@ from .measures.measuring import (
     needed_fields,
 )
 from .measures.semantic import coverage
+from .measures.shares import share_entropy
+from .measures.wavering import wavering_words
 from .models import LanguageModel, checked_name, load_model
 from .nli import NliModel, load_nli
 from .nli.language_model_judge import LanguageModelJudge
@@ -43,12 +45,11 @@ from .options import (
     DEFAULT_MODEL,
     DEFAULT_NLI,
     DEFAULT_SIMILARITY,
-    Estimation,
     options_from,
     pick,
     several,
 )
-from .records import Cluster, Cost, Generation, Question, Sampled, Setup, Substitution, is_unicode
+from .records import Cost, Generation, Question, Sampled, Setup, Substitution, is_unicode
 from .risk import Risk
 from .sampling import SAMPLERS, SamplingRequest
 from .similarity import SimilarityModel, load_similarity
@@ -228,16 +229,14 @@ class Pipeline:
         )
         observe("clusters", "")
         started = time.perf_counter()
-        clusters = cluster_answers(
-            question.text, sampled.texts, self.nli.judge, self.options.clustering, nli=self.nli.name
-        )
+        beside = sampled.draws.samples if sampled.draws and sampled.draws.beside else ()
+        texts = (*sampled.texts, *(draw.text for draw in beside))  # draws last: they do not move the samples' clusters
+        clusters = cluster_answers(question.text, texts, self.nli.judge, self.options.clustering, nli=self.nli.name)
         clustered = Cost(seconds={"clusters": time.perf_counter() - started})
-        samples = [
-            replace(sample, cluster=number) for sample, number in zip(sampled.samples, clusters.numbers, strict=True)
-        ]
-        measured = measure(inputs_of(samples), question, self.measures, self.input_models)
+        sampled = numbered(sampled, clusters.numbers)
+        measured = measure(inputs_of(sampled.samples), question, self.measures, self.input_models)
         cost = sampled.cost + clusters.cost + clustered + measured.cost
-        return self._result(question, replace(sampled, samples=tuple(samples), cost=cost), measured)
+        return self._result(question, replace(sampled, cost=cost), measured)
 
     def _result(self, question: Question, sampled: Sampled, measured: Measured) -> Result:
         """Put together what was sampled, clustered and measured: arithmetic only."""
@@ -245,6 +244,9 @@ class Pipeline:
         inputs, able = inputs_of(sampled.samples), self.model.capabilities
         weights = sample_weights(inputs, estimation)
         estimates = {**estimate_all(inputs, estimation), **measured.estimates}
+        if sampled.draws is not None:
+            score = {headline_measure(self.method, estimation): estimates[HEADLINE]} if inputs.logprobs else {}
+            estimates = {**estimates, HEADLINE: share_entropy(sampled.samples, sampled.draws), **score}
         reasons = [f"{name}: {reason}" for name, reason in measured.reasons.items()]
         notes = (
             *sampled.notes,
@@ -261,9 +263,9 @@ class Pipeline:
             method=self.method,
             preset=self.preset,
             options=self.options,
-            words=sampled.words,
+            words=wavering_words(sampled.words, sampled.samples),
             samples=tuple(replace(s, weight=w) for s, w in zip(sampled.samples, weights, strict=True)),
-            clusters=_clusters(inputs, estimation),
+            clusters=meanings_of(inputs, sampled, estimation),
             estimates=estimates,
             coverage=None if inputs.logprobs is None else coverage(inputs),
             cost=sampled.cost + Cost(seconds={"estimates": time.perf_counter() - started}),
@@ -272,6 +274,7 @@ class Pipeline:
             evidence=evidence_dict(measured.inputs) if self.measures else {},
             approximate=able.approximate,
             candidates=sampled.candidates,
+            draws=sampled.draws.samples if sampled.draws and sampled.draws.beside else (),
         )
         return result if self.risk is None else replace(result, risk=self.risk.of(result))
 
@@ -295,14 +298,6 @@ def chosen_setup(
         dtype,
         tokenizer,
     )
-
-
-def _clusters(inputs: MeasureInputs, estimation: Estimation) -> tuple[Cluster, ...]:
-    shares = cluster_probabilities(inputs, estimation)
-    members: dict[int, list[int]] = {}
-    for index, number in enumerate(given(inputs.clusters)):
-        members.setdefault(number, []).append(index)
-    return tuple(Cluster(number, share, tuple(members[number])) for number, share in enumerate(shares))
 
 
 def _name_of(model: object) -> str | None:

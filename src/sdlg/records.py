@@ -146,6 +146,16 @@ class Sample:
 
 
 @dataclass(frozen=True, slots=True)
+class Draws:
+    """Answers that were drawn with their probability at temperature 1: they weigh meanings."""
+
+    samples: tuple[Sample, ...]
+    by: str  # "arithmetic": even codes, or "multinomial": independent
+    beside: bool = True  # False: these are the method's own samples
+    knows_answer: bool = False  # the first sample is the greedy answer, with its exact probability
+
+
+@dataclass(frozen=True, slots=True)
 class Sampled:
     """What a method made: the initial answer first where it has one, its words, and what that cost."""
 
@@ -154,6 +164,7 @@ class Sampled:
     cost: Cost
     notes: tuple[str, ...] = ()
     candidates: tuple[Substitution, ...] = ()  # all that were ranked, best first
+    draws: Draws | None = None  # None: nothing was drawn that could weigh meanings
 
     @property
     def generations(self) -> tuple[Generation, ...]:
@@ -168,21 +179,36 @@ class Sampled:
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """Answers that mean the same."""
+    """Answers that mean the same.
+
+    `probability` estimates how often the model would say this at temperature 1; `score_share` is the share of the
+    paper's score, which ranks questions and is no such probability.
+    """
 
     id: int
-    probability: float
+    probability: float | None  # None: nothing was drawn
     members: tuple[int, ...]  # indices into the samples
+    low: float | None = None  # of the probability's 95 % interval
+    high: float | None = None
+    score_share: float = 0.0
+    draws: tuple[int, ...] = ()  # indices into the draws
+
+    @property
+    def share(self) -> float:
+        """What views draw: the probability; the score's share where nothing was drawn."""
+        return self.score_share if self.probability is None else self.probability
 
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """A word of the answer and how much of the meaning hangs on it."""
+    """A word of the answer, how much of the meaning hangs on it, and whether the model wavers there."""
 
     text: str
     start: int  # character offsets in the answer's text
     end: int
     attribution: float | None  # None where nothing was attributed (no NLI pass was made)
+    wavering: float | None = None  # probability here of what means something else; None: not known
+    not_looked_at: float | None = None  # … and of what no branch has looked at
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,6 +219,8 @@ class Estimate:
     unit: str
     higher_is_less_certain: bool
     options: Mapping[str, str]
+    low: float | None = None  # of a 95 % interval; None: it has none
+    high: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

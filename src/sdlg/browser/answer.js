@@ -1,8 +1,9 @@
-// The answer, its words shaded by how much of the meaning hangs on them. A word opens its candidates.
+// The answer, its words shaded by how likely the model turns to another meaning there, or, as a second layer, by how
+// much of the meaning hangs on them. A word opens its candidates.
 
 import { candidatesByWord, fillPanel } from "./candidates.js";
 import { make, newId, visible } from "./elements.js";
-import { counted, wholePercent } from "./numbers.js";
+import { counted, percent, wholePercent } from "./numbers.js";
 
 const LONG = 2000; // characters of an answer that gets a scroll box
 
@@ -25,11 +26,13 @@ export function answer(result) {
   }
   const panel = make("div", { class: "panel", id: newId("panel"), role: "group", tabindex: -1, hidden: true });
   fillWords(text, result, candidates, panel);
-  section.append(legend(candidates.size > 0), panel);
+  section.append(legend(result, text, candidates.size > 0), panel);
   return section;
 }
 
-const drawn = (result) => result.method === "multinomial";
+const drawn = (result) => ["multinomial", "arithmetic"].includes(result.method);
+const known = (value) => typeof value === "number";
+const wavers = (result) => result.answer.words.some((word) => known(word.wavering));
 
 function fillWords(text, result, candidates, panel) {
   const characters = Array.from(result.answer.text); // offsets count characters, not UTF-16 units
@@ -40,7 +43,7 @@ function fillWords(text, result, candidates, panel) {
   for (const [number, word] of words.entries()) {
     text.append(visible(characters.slice(at, word.start).join("")));
     const share = highest > 0 ? (word.attribution ?? 0) / highest : 0;
-    const button = wordButton(word, share, candidates.get(number)?.length ?? 0, panel.id);
+    const button = wordButton(word, share, wavers(result), candidates.get(number)?.length ?? 0, panel.id);
     buttons.push(button);
     text.append(button);
     at = word.end;
@@ -54,12 +57,18 @@ function fillWords(text, result, candidates, panel) {
   if (buttons.length) watchWords(text, buttons, panel, result, candidates);
 }
 
-function wordButton(word, share, count, controls) {
+function wordButton(word, share, wavering, count, controls) {
   const ranked = count ? `, ${counted(count, "candidate")}` : "";
-  const says = `${word.text}: ${wholePercent(share)} of the highest attribution${ranked}`;
+  const turns = known(word.wavering)
+    ? `${percent(word.wavering)} to another meaning, ${percent(word.not_looked_at)} not looked at, `
+    : "";
+  const says = `${word.text}: ${turns}${wholePercent(share)} of the highest attribution${ranked}`;
   const state = { "aria-expanded": "false", "aria-controls": controls, tabindex: -1 };
   const button = make("button", { type: "button", class: "word", title: visible(says), ...state }, visible(word.text));
-  button.style.setProperty("--share", share.toFixed(3));
+  button.style.setProperty("--attribution", share.toFixed(3));
+  button.style.setProperty("--wavering", (word.wavering ?? 0).toFixed(3));
+  button.style.setProperty("--unseen", (word.not_looked_at ?? 0).toFixed(3));
+  if (!wavering) button.classList.add("by-attribution");
   if (count) button.classList.add("has-candidates");
   return button;
 }
@@ -107,8 +116,29 @@ function watchWords(text, buttons, panel, result, candidates) {
     });
 }
 
-function legend(some) {
+const LAYERS = {
+  wavering: " more likely another meaning from this word on; hatched: alternatives not looked at. ",
+  attribution: " more of the meaning hangs on the word. ",
+};
+
+function legend(result, text, some) {
   const scale = make("span", { class: "scale", "aria-hidden": "true" });
   const how = some ? "Choose a word to see what could stand in its place." : "";
-  return make("p", { class: "faint legend" }, "less ", scale, ` more of the meaning hangs on the word. ${how}`);
+  const both = wavers(result) && result.answer.words.some((word) => known(word.attribution));
+  const says = make("span", {}, LAYERS[wavers(result) ? "wavering" : "attribution"]);
+  const line = make("p", { class: "faint legend" }, "less ", scale, says, how);
+  if (both) line.append(" ", layerButton(text, says));
+  return line;
+}
+
+/** Switches between the two layers of shades. */
+function layerButton(text, says) {
+  const button = make("button", { type: "button", class: "more layer", "aria-pressed": "false" }, "Shade by attribution");
+  button.addEventListener("click", () => {
+    const attribution = button.getAttribute("aria-pressed") !== "true";
+    button.setAttribute("aria-pressed", String(attribution));
+    says.textContent = LAYERS[attribution ? "attribution" : "wavering"];
+    for (const word of text.querySelectorAll(".word")) word.classList.toggle("by-attribution", attribution);
+  });
+  return button;
 }

@@ -47,6 +47,10 @@ export function fillPanel(panel, result, number, candidates, close) {
   panel.setAttribute("aria-labelledby", title.id);
   const isScored = word && word.attribution !== null;
   const hangs = isScored ? [faint(`attribution ${decimal(word.attribution, 3)}`)] : [];
+  if (word && typeof word.wavering === "number") {
+    const turns = `${percent(word.wavering)} to another meaning from here, ${percent(word.not_looked_at)} not looked at`;
+    hangs.unshift(faint(turns));
+  }
   const body = candidates.length
     ? candidateTable(result, candidates, title.id)
     : make("p", {}, "No likely candidate was ranked for this word.");

@@ -1,24 +1,32 @@
 // The meanings of a result: one row and one bar for each cluster, and the badge that stands for it elsewhere.
 
 import { clipped, faint, folded, make, shareOf } from "./elements.js";
-import { counted, percent } from "./numbers.js";
+import { counted, interval, percent, sharesOf } from "./numbers.js";
 
 const COLOURS = 8;
+const DIFFERENCE =
+  "percentages estimate how often the model would give this meaning if asked again (temperature 1), with 95 % " +
+  "intervals; the paper's score ranks answers by doubt and is no percentage";
+const SCORE_ONLY = "nothing was drawn (draws = 0): shares are the paper's score, not how often the model would say so";
+
+const explanation = (result) => (typeof result.clusters[0].low === "number" ? DIFFERENCE : SCORE_ONLY);
 
 export function meanings(result) {
-  const ordered = [...result.clusters].sort((first, second) => second.probability - first.probability);
+  const ordered = [...result.clusters].sort((first, second) => sharesOf(second) - sharesOf(first));
   const list = make("ol", { class: "clusters" }, ...ordered.map((cluster) => clusterRow(result, cluster)));
-  return make("section", {}, make("h3", {}, "Meanings"), list);
+  return make("section", {}, make("h3", {}, "Meanings"), faint(explanation(result)), list);
 }
 
 function clusterRow(result, cluster) {
-  const texts = [...new Set(cluster.members.map((member) => result.samples[member].text))];
+  const drawn = (cluster.draws ?? []).map((place) => result.draws[place].text);
+  const every = [...cluster.members.map((member) => result.samples[member].text), ...drawn];
+  const texts = [...new Set(every)];
   const bar = make("span", { class: "mass", "aria-hidden": "true" }, make("span", {}));
-  bar.style.setProperty("--share", cluster.probability.toFixed(4));
+  bar.style.setProperty("--share", sharesOf(cluster).toFixed(4));
   paint(bar, cluster.id);
-  const head = make("div", { class: "mass-line" }, badge(cluster.id), bar, shareOf(percent(cluster.probability)));
+  const head = make("div", { class: "mass-line" }, badge(cluster.id), bar, shareOf(percent(sharesOf(cluster)) + interval(cluster)));
   const row = make("li", {}, head, clipped(texts[0], "p"));
-  const also = cluster.members.length - 1;
+  const also = every.length - 1;
   if (cluster.members.includes(0)) row.append(faint("the answer's own meaning"));
   if (also > 0) row.append(otherMembers(texts.slice(1), also));
   return row;

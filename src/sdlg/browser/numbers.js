@@ -17,6 +17,14 @@ export function percent(share) {
   return share >= 0.001 ? `${(share * 100).toFixed(1)}%` : share > 0 ? "<0.1%" : "0%";
 }
 
+/** What is drawn of a meaning: its probability; the score's share where nothing was drawn. */
+export const sharesOf = (cluster) => cluster.probability ?? cluster.score_share ?? 0;
+
+export function interval(cluster) {
+  if (!isNumber(cluster.low) || !isNumber(cluster.high)) return " score";
+  return ` (${wholePercent(cluster.low)}–${wholePercent(cluster.high)})`;
+}
+
 /** A probability, also a tiny one, in words. */
 export function oneIn(probability) {
   if (!isNumber(probability)) return "not known";

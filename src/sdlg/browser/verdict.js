@@ -1,21 +1,34 @@
 // What a result says of the model's certainty: one sentence and a few numbers.
 
 import { faint, make, visible } from "./elements.js";
-import { counted, decimal, entropyOf, grouped, likelihoodOf, oneIn, percent, secondsOf, wholePercent } from "./numbers.js";
+import { counted, decimal, entropyOf, grouped, likelihoodOf, oneIn, percent } from "./numbers.js";
+import { secondsOf, sharesOf, wholePercent } from "./numbers.js";
 
 /** One sentence for people who do not think in nats: the same words as sdlg/views/reading.py. */
 export function reading(result) {
+  const own = result.clusters[0];
+  if (typeof own.low !== "number" || typeof own.high !== "number") return scoreReading(result);
+  const between = `between ${wholePercent(own.low)} and ${wholePercent(own.high)}`;
+  if (own.high <= 0.1)
+    return `the model would say something else at least nine times in ten; its answer's meaning holds ${between}`;
+  if (own.low >= 0.9) return `the model would say this nine times in ten or more (${between})`;
+  const rival = result.clusters.slice(1).reduce(likelier, null);
+  if (rival && rival.low > own.high) return `another meaning is likelier; the answer's own holds ${between}`;
+  if (own.high < 0.5) return `the model would more often say something else; its answer's meaning holds ${between}`;
+  if (own.low > 0.5) return `the model leans towards its answer, which holds ${between}`;
+  return `too few draws to tell whether the model leans towards its answer: its meaning holds ${between}`;
+}
+
+const likelier = (best, cluster) => (best && sharesOf(best) >= sharesOf(cluster) ? best : cluster);
+
+function scoreReading(result) {
   const count = result.clusters.length;
-  const share = result.clusters[0].probability;
-  const own = wholePercent(share);
   if (result.options.samples === 1) return "one sequence tells nothing of other meanings; ask for more samples";
   if (result.samples.length === 1) return "no likely alternative was found: the model sees one way to answer";
   if (count === 1) return `all ${result.samples.length} answers mean the same`;
-  if (share < Math.max(...result.clusters.map((cluster) => cluster.probability)))
-    return `the answer's own meaning holds ${own}; another meaning is likelier`;
-  if (share >= 0.9) return `${count} meanings, but ${own} of the probability is on the answer's own`;
-  if (share >= 0.6) return `the model leans towards its answer (${own}), ${count} meanings in all`;
-  return `the model wavers between ${count} meanings; its answer's own holds ${own}`;
+  const shares = result.clusters.map((cluster) => cluster.score_share ?? cluster.probability ?? 0);
+  const whose = shares[0] >= Math.max(...shares) ? "the answer's own" : "another one";
+  return `${count} meanings were found; ${whose} scores highest`;
 }
 
 /** The numbers that two results are compared by: [name, value] pairs. */
@@ -46,10 +59,15 @@ export function verdict(result) {
   return section;
 }
 
+function range(result) {
+  const { low, high } = result.estimates.semantic_entropy ?? {};
+  return typeof low === "number" && typeof high === "number" ? `, ${decimal(low)} to ${decimal(high)}` : "";
+}
+
 function numbers(result) {
   const { probability, perplexity } = likelihoodOf(result.answer);
   const tiles = [
-    ["Semantic entropy", decimal(entropyOf(result)), "nats; higher is less certain", "main"],
+    ["Semantic entropy", decimal(entropyOf(result)), `nats${range(result)}; higher is less certain`, "main"],
     ["Answer's perplexity", decimal(perplexity), `this very wording: ${oneIn(probability)}`],
     ["Coverage", percent(result.coverage), "of all probability was looked at"],
   ];

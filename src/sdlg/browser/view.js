@@ -18,6 +18,7 @@ export function showResult(place, result) {
 export const METHODS = {
   sdlg: "SDLG",
   multinomial: "multinomial sampling",
+  arithmetic: "arithmetic sampling",
   beam: "beam search",
   diverse_beam: "diverse beam search",
 };

@@ -83,7 +83,9 @@ class Plan:
 
     def measures_of(self, method: str) -> Mapping[str, Measure]:
         """What is measured of a method's samples: relevance (SAR, dear) of independent draws, branches of SDLG's."""
-        foreign = {"multinomial": {"branchings"}, "sdlg": {"relevance"}}.get(method.split(":")[0], _OF_ONE_SAMPLER)
+        of_draws, sampler = {"branchings"}, method.split(":")[0]
+        of_others = {"multinomial": of_draws, "arithmetic": of_draws, "sdlg": {"relevance"}}
+        foreign = of_others.get(sampler, _OF_ONE_SAMPLER)
         return {name: measure for name, measure in self.all_measures.items() if not measure.needs & foreign}
 
     @property

@@ -63,7 +63,8 @@ def _generated(item: Item, models: RunModels) -> Generated:
 def _sampled(item: Item, method: Method, initial: InitialAnswer, models: RunModels) -> Sampled:
     models.announce(f"sampling by {method.name}")
     mapped = models.embedding_map if method.options.scoring.embeddings == "mapped" else None
-    request = SamplingRequest(item.question, models.language_model, models.nli, method.options, mapped, answer=initial)
+    options = method.options.updated(draws=0)  # measures are of the samples; draws beside them would only cost
+    request = SamplingRequest(item.question, models.language_model, models.nli, options, mapped, answer=initial)
     sampled = SAMPLERS[method.sampler](request)
     return replace(sampled, cost=sampled.cost.from_cold())
 

@@ -40,6 +40,7 @@ class Result:
     risk: AnswerRisk | None = None  # None: no calibration was given
     approximate: bool = False  # the model's tokens are only known by their spelling
     candidates: tuple[Substitution, ...] = ()  # every change that was ranked, best first; most were not tried
+    draws: tuple[Sample, ...] = ()  # that only weigh; none where the samples themselves do
 
     @property
     def answer(self) -> Generation:
@@ -53,8 +54,17 @@ class Result:
 
     @property
     def semantic_entropy(self) -> float:
-        """The headline estimate, in nats."""
+        """The headline estimate, in nats: Chao and Shen's entropy of the clusters' probabilities.
+
+        Without draws (`draws=0`, preset paper) it is the paper's score. `estimates["semantic_entropy"].options` says
+        which it is, and `.low` and `.high` are its interval.
+        """
         return self.estimates["semantic_entropy"].value
+
+    def text_of(self, cluster: Cluster) -> str:
+        """The first answer that means this."""
+        first = self.samples[cluster.members[0]] if cluster.members else self.draws[cluster.draws[0]]
+        return first.text
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON form as plain dicts and lists."""
@@ -74,7 +84,8 @@ class Result:
             "answer": self._answer_dict(),
             "candidates": [asdict(candidate) for candidate in _best_of_each_position(self.candidates)],
             "samples": [sample_dict(sample) for sample in self.samples],
-            "clusters": [{"id": c.id, "probability": c.probability, "members": list(c.members)} for c in self.clusters],
+            "draws": [sample_dict(draw) for draw in self.draws],
+            "clusters": [asdict(cluster) for cluster in self.clusters],
             "estimates": {name: _estimate_dict(estimate) for name, estimate in self.estimates.items()},
             "risk": None if self.risk is None else asdict(self.risk),
             "coverage": self.coverage,
@@ -85,11 +96,10 @@ class Result:
         }
 
     def _answer_dict(self) -> dict[str, Any]:
-        words = [{"text": w.text, "start": w.start, "end": w.end, "attribution": w.attribution} for w in self.words]
         return {
             **generation_dict(self.answer),
             "tokens": list(self.tokens),
-            "words": words,
+            "words": [asdict(word) for word in self.words],
             "truncated_mass": list(self.answer.truncated_mass),
         }
 
@@ -100,7 +110,8 @@ class Result:
     def __repr__(self) -> str:
         headline = f"  semantic entropy {self.semantic_entropy:.3f} nats, {len(self.clusters)} meanings"
         meanings = (
-            f"  {cluster.probability:6.1%}  {self.samples[cluster.members[0]].text!r} ×{len(cluster.members)}"
+            f"  {cluster.share:6.1%}{interval_text(cluster)}  {self.text_of(cluster)!r}"
+            f" ×{len(cluster.members) + len(cluster.draws)}"
             for cluster in self.clusters
         )
         risk = [f"  {self.risk.sentence}"] if self.risk else []
@@ -110,6 +121,13 @@ class Result:
         from ..views.notebook import notebook_view
 
         return notebook_view(self)
+
+
+def interval_text(cluster: Cluster) -> str:
+    """The interval of a meaning's probability; of the score's share there is none, and it is called a score."""
+    if cluster.probability is None or cluster.low is None or cluster.high is None:
+        return " score"
+    return f" ({cluster.low:.0%}–{cluster.high:.0%})"
 
 
 def _best_of_each_position(candidates: tuple[Substitution, ...]) -> list[Substitution]:
@@ -129,4 +147,6 @@ def _estimate_dict(estimate: Estimate) -> dict[str, Any]:
         "unit": estimate.unit,
         "higher_is_less_certain": estimate.higher_is_less_certain,
         "options": dict(estimate.options),
+        "low": estimate.low,
+        "high": estimate.high,
     }

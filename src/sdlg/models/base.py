@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 import numpy as np
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from ..options import Decoding
 from ..records import Alternative, Cost, Generation, Prompt, Question, StopReason, StopRule
+from .codes import Code, even_codes
 from .stopping import Stop
 
 
@@ -102,7 +103,23 @@ Seed = int | tuple[int, ...]
 
 def path_generator(seed: Seed, path: int) -> np.random.Generator:
     """The random numbers of one path."""
-    return np.random.default_rng([*(seed if isinstance(seed, tuple) else (seed,)), path])
+    return np.random.default_rng([*_numbers(seed), path])
+
+
+def _numbers(seed: Seed) -> tuple[int, ...]:
+    return seed if isinstance(seed, tuple) else (seed,)
+
+
+_DRAWS = 0xD3A35  # keeps the codes of draws apart from those of the prefixes before them
+
+
+@dataclass(slots=True)
+class PathRandom:
+    """What one path draws its tokens by: its code, or numbers of its own. Neither is used where it is greedy."""
+
+    generator: np.random.Generator
+    code: Code | None = None
+    decoding: Decoding = field(default_factory=Decoding)
 
 
 # Called with (prefix index, token id) for each token chosen by greedy or multinomial decoding.
@@ -129,9 +146,25 @@ class DecodeRequest:
     prefixes: Sequence[tuple[int, ...]]
     decoding: Decoding
     seed: Seed = 0
+    draws: int = 0  # the last so many prefixes are drawn by even codes at temperature 1, whatever `decoding` says
+    excluded_mass: float = 0.0  # of the draws: the probability of the greedy answer, where it shall not be drawn
     alternatives_above: float | None = None  # tell the alternatives of every step that are likelier; None: none
     watch: Watcher | None = None
     ended: Ended | None = None
+
+
+def path_randoms(request: DecodeRequest) -> list[PathRandom]:
+    """Of every prefix of a request, in order. The codes of one request are spread evenly together."""
+    size, decoding = len(request.prefixes), request.decoding
+    generators = [path_generator(request.seed, path) for path in range(size)]
+    own = size - request.draws
+    codes = even_codes(own, request.seed) if decoding.strategy == "arithmetic" else [None] * own
+    drawn = even_codes(request.draws, (*_numbers(request.seed), _DRAWS), request.excluded_mass)
+    plain = replace(decoding, strategy="arithmetic", temperature=1.0, top_p=1.0)
+    return [
+        PathRandom(generator, code, decoding if path < own else plain)
+        for path, (generator, code) in enumerate(zip(generators, (*codes, *drawn), strict=True))
+    ]
 
 
 # What comes after a prefix that is as long as an answer may be.

@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import NotSupported
-from ..options import Decoding
 from ..records import Alternative, Cost, Prompt, Question, StopRule
 from .base import (
     NO_STOPS,
@@ -22,11 +21,13 @@ from .base import (
     Continuation,
     Decoded,
     DecodeRequest,
+    PathRandom,
     Scored,
     finished,
-    path_generator,
+    path_randoms,
     tell_all,
 )
+from .codes import choose_by_code
 from .stopping import find_stop
 
 END = "<end>"
@@ -40,7 +41,7 @@ class ScriptedModel:
     ) -> None:
         self.name = name
         self.capabilities = Capabilities(
-            frozenset({"greedy", "multinomial"}), continues_prefixes=True, alternatives=None
+            frozenset({"greedy", "multinomial", "arithmetic"}), continues_prefixes=True, alternatives=None
         )
         self._script = script
         self._tokens = [END, *sorted({token for options in script.values() for token in options if token != END})]
@@ -66,8 +67,8 @@ class ScriptedModel:
         if decoding.strategy not in self.capabilities.strategies:
             raise NotSupported(f"{self.name} cannot decode by {decoding.strategy}")
         continuations = [
-            self._continue(prompt, prefix, decoding, path_generator(request.seed, index), request.alternatives_above)
-            for index, prefix in enumerate(request.prefixes)
+            self._continue(prompt, prefix, random, request.alternatives_above)
+            for prefix, random in zip(request.prefixes, path_randoms(request), strict=True)
         ]
         tell_all(request.ended, continuations)
         generated = sum(continuation.decisions for continuation in continuations)
@@ -77,8 +78,7 @@ class ScriptedModel:
         self,
         prompt: Prompt,
         prefix: tuple[int, ...],
-        decoding: Decoding,
-        random: np.random.Generator,
+        random: PathRandom,
         floor: float | None,
     ) -> Continuation:
         ids: list[int] = []
@@ -86,9 +86,9 @@ class ScriptedModel:
         alternatives: list[tuple[Alternative, ...]] = []
         entropies: list[float] = []
         stop = None
-        while stop is None and len(prefix) + len(ids) < decoding.max_tokens:
+        while stop is None and len(prefix) + len(ids) < random.decoding.max_tokens:
             options = self.next_tokens(self.text((*prefix, *ids)))
-            chosen = options[0] if decoding.strategy == "greedy" else _draw(options, decoding.temperature, random)
+            chosen = options[0] if random.decoding.strategy == "greedy" else _draw(options, random)
             ids.append(chosen.token_id)
             logprobs.append(chosen.logprob)
             entropies.append(-sum(math.exp(option.logprob) * option.logprob for option in options))
@@ -118,7 +118,10 @@ class ScriptedModel:
         return list(enumerate(self._tokens))
 
 
-def _draw(options: Sequence[Alternative], temperature: float, random: np.random.Generator) -> Alternative:
-    weights = np.array([option.logprob for option in options]) / temperature
+def _draw(options: Sequence[Alternative], random: PathRandom) -> Alternative:
+    weights = np.array([option.logprob for option in options]) / random.decoding.temperature
     shares = np.exp(weights - weights.max())
-    return options[int(random.choice(len(options), p=shares / shares.sum()))]
+    shares /= shares.sum()
+    if random.code is not None:
+        return options[choose_by_code(shares, random.code, random.decoding.top_p)]
+    return options[int(random.generator.choice(len(options), p=shares))]

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from ..models.base import LanguageModel
 from ..options import Options
 from ..records import Sampled
-from .direct import sample_beam, sample_diverse_beam, sample_multinomial
+from .direct import sample_arithmetic, sample_beam, sample_diverse_beam, sample_multinomial
 from .request import InitialAnswer, SamplingRequest, check_strategies
 from .sdlg import check_sdlg, initial_answer, sample_sdlg
 
@@ -16,6 +16,7 @@ Sampler = Callable[[SamplingRequest], Sampled]
 SAMPLERS: Mapping[str, Sampler] = {
     "sdlg": sample_sdlg,
     "multinomial": sample_multinomial,
+    "arithmetic": sample_arithmetic,
     "beam": sample_beam,
     "diverse_beam": sample_diverse_beam,
 }

@@ -1,4 +1,4 @@
-"""Sampling without an initial answer to branch from: multinomial, beam search, diverse beam search.
+"""Sampling without an initial answer to branch from: multinomial, arithmetic, beam search, diverse beam search.
 
 In: a question. Out: N sequences from one prefill, decoded together. Multinomial samples are independent draws; the
 first of a beam search is its best hypothesis.
@@ -12,12 +12,18 @@ from dataclasses import replace
 from ..models.base import Continuation, DecodeRequest
 from ..records import Cost, Sampled, Word
 from ..scoring.alignment import word_spans
+from .draws import own_draws, plan_draws
 from .request import SamplingRequest, as_sample, check_strategies, cut_note, whole_generation
 
 
 def sample_multinomial(request: SamplingRequest) -> Sampled:
     """N independent draws (temperature, top-p)."""
     return _sample("multinomial", request)
+
+
+def sample_arithmetic(request: SamplingRequest) -> Sampled:
+    """N even draws, each with its probability: arithmetic sampling (temperature, top-p)."""
+    return _sample("arithmetic", request)
 
 
 def sample_beam(request: SamplingRequest) -> Sampled:
@@ -52,5 +58,10 @@ def _sample(strategy: str, request: SamplingRequest) -> Sampled:
     notes = [*cut_note(samples[0].generation, options), *decoded.notes]
     if len(samples) < options.samples:
         notes.append(f"{len(samples)} of {options.samples} sequences: {strategy} search found no more")
-    cost = decoded.cost + Cost(seconds={"samples": time.perf_counter() - started})
-    return Sampled(samples, words, cost, tuple(notes))
+    draws = own_draws(strategy, samples, options) if strategy in ("multinomial", "arithmetic") else None
+    cost, plan = decoded.cost, plan_draws(model, options, None)
+    if draws is None and plan is not None:
+        draws, spent, told = plan.alone(request.prompt())
+        cost, notes = cost + spent, [*notes, *told]
+    cost = cost + Cost(seconds={"samples": time.perf_counter() - started})
+    return Sampled(samples, words, cost, tuple(notes), draws=draws)

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import math
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ..errors import BadOption, NotSupported
 from ..models.base import Continuation, DecodeRequest, LanguageModel, Watcher, finished
 from ..models.stopping import find_stop
 from ..options import Options
-from ..records import Branching, Cost, Generation, Prompt, Sample, Sampled, Substitution
+from ..records import Branching, Cost, Draws, Generation, Prompt, Sample, Sampled, Substitution
 from ..scoring import score_answer
+from .draws import DrawPlan, plan_draws
 from .request import (
     InitialAnswer,
     Observer,
@@ -41,8 +42,9 @@ def sample_sdlg(request: SamplingRequest) -> Sampled:
         request.question.text, answer, prompt.stop, model, request.nli, options.scoring, request.embedding_map
     )
     ranked = time.perf_counter()
-    branches = _Branches(model, prompt, answer, options, request.observe)
+    branches = _Branches(model, prompt, answer, options, request.observe, plan_draws(model, options, answer))
     branches.draw(scored.substitutions)
+    branches.draw_rest()
     seconds = Cost(seconds={"scores": ranked - started, "branches": time.perf_counter() - ranked})
     notes = _notes(answer, len(branches.samples), len(scored.substitutions), options)
     return Sampled(
@@ -51,6 +53,7 @@ def sample_sdlg(request: SamplingRequest) -> Sampled:
         initial.cost + branches.cost + scored.cost + seconds,
         (*notes, *initial.notes, *branches.notes),
         scored.substitutions,
+        branches.draws,
     )
 
 
@@ -98,6 +101,8 @@ class _Branches:
     answer: Generation
     options: Options
     observe: Observer
+    plan: DrawPlan | None
+    draws: Draws | None = None
     samples: list[Sample] = field(init=False)
     cost: Cost = field(default_factory=Cost)
     notes: dict[str, None] = field(default_factory=dict)  # each once, in their order
@@ -117,6 +122,13 @@ class _Branches:
                     self.samples.append(as_sample(self.model, generation, substitution, branching))
             taken += len(now)
 
+    def draw_rest(self) -> None:
+        """The draws on their own, where no branches were there to decode them with."""
+        if self.plan is not None and self.draws is None:
+            self.draws, cost, notes = self.plan.alone(self.prompt)
+            self.cost = self.cost + cost
+            self.notes |= dict.fromkeys(notes)
+
     def _grow(self, substitutions: tuple[Substitution, ...], taken: int) -> list[Generation]:
         """The branch of each substitution; those that end the answer cost nothing."""
         going = [s for s in substitutions if not s.ends_answer]
@@ -132,16 +144,29 @@ class _Branches:
 
     def _decode(self, going: list[Substitution], taken: int) -> tuple[Continuation, ...]:
         def ended(path: int, grown: Continuation) -> None:
+            if path >= len(going):
+                return  # a draw: it weighs, and is not shown as a branch
             generation = self._generation(going[path], grown)
             self.observe("branches", generation.text, generation, going[path])
 
         prefixes = [(*self.answer.token_ids[: s.position], s.token_id) for s in going]
         watch = _counting(f"{len(self.samples)}/{self.options.samples}", self.observe)
         decoding, seed = self.options.decoding.for_branches(), (self.options.seed, taken + 1)
-        decoded = self.model.decode(DecodeRequest(self.prompt, prefixes, decoding, seed, watch=watch, ended=ended))
+        request = DecodeRequest(self.prompt, prefixes, decoding, seed, watch=watch, ended=ended)
+        joined = self.plan if self.draws is None and self.plan is not None and self.plan.joins_branches else None
+        if joined is not None:
+            request = replace(
+                request,
+                prefixes=[*prefixes, *[()] * joined.count],
+                draws=joined.count,
+                excluded_mass=joined.excluded_mass,
+            )
+        decoded = self.model.decode(request)
+        if joined is not None:
+            self.draws = joined.of(decoded.continuations[len(going) :])
         self.cost = self.cost + decoded.cost.without_prompt()
         self.notes |= dict.fromkeys(decoded.notes)
-        return decoded.continuations
+        return decoded.continuations[: len(going)]
 
     def _generation(self, substitution: Substitution, grown: Continuation | None) -> Generation:
         at, answer = substitution.position, self.answer

@@ -25,6 +25,8 @@ def _score(result: Result) -> dict[str, Any]:
         "score": headline.value,
         "unit": headline.unit,
         "higher_is_less_certain": headline.higher_is_less_certain,
+        "low": headline.low,
+        "high": headline.high,
         "reading": reading(result),
         "risk": None if result.risk is None else asdict(result.risk),
     }
@@ -34,10 +36,7 @@ def _summary(result: Result) -> dict[str, Any]:
     return {
         **_score(result),
         "measures": {name: estimate.value for name, estimate in result.estimates.items()},
-        "clusters": [
-            {"probability": c.probability, "text": result.samples[c.members[0]].text, "members": list(c.members)}
-            for c in result.clusters
-        ],
+        "clusters": [{**asdict(cluster), "text": result.text_of(cluster)} for cluster in result.clusters],
         "alternatives": [_alternative(sample) for sample in result.samples[1:]],
         "coverage": result.coverage,
         "notes": list(result.notes),

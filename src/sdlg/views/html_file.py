@@ -15,7 +15,7 @@ from html import escape
 from ..browser import static_text, view_script
 from ..formats.codec import finite
 from ..formats.results import Result
-from .reading import reading
+from .reading import explanation, reading
 
 _START = """
 const place = document.getElementById("result");
@@ -77,7 +77,8 @@ def _data(result: Result) -> str:
 def _plain(result: Result) -> str:
     """What is read where no script runs."""
     parts = [("h2", result.question.text), ("p", result.answer.text or "(an empty answer)")]
-    parts.append(("p", f"semantic entropy {result.semantic_entropy:.2f} nats: {reading(result)}"))
+    parts.append(("p", f"{reading(result)}; semantic entropy {result.semantic_entropy:.2f} nats"))
+    parts.append(("p", explanation(result)))
     if result.risk is not None:
         parts.append(("p", f"{result.risk.sentence}, {result.risk.basis}"))
     parts += [("p", f"note: {note}") for note in result.notes]

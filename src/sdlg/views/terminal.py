@@ -11,13 +11,15 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from ..formats.results import Result
-from ..records import Sample
+from ..formats.results import Result, interval_text
+from ..records import Sample, Word
 from ..scoring.alignment import word_at, word_spans
-from .reading import cluster_colours, reading, word_shades
+from .reading import cluster_colours, explanation, reading, word_shades
 
 _SHADES = ("default", "#b58900", "#cb8a16", "#dc6b16", "bold #dc322f")
 _BAR = 20
+_WORD = 24  # characters of a word that is named
+_MUCH = 0.25  # of the probability at a word
 _PICTURES = {code: 0x2400 + code for code in range(32) if code not in (9, 10)} | {127: 0x2421}
 _PICTURES |= dict.fromkeys([*range(0x80, 0xA0), *range(0x202A, 0x202F), *range(0x2066, 0x206A)], 0xFFFD)
 
@@ -34,15 +36,32 @@ def print_result(console: Console, result: Result) -> None:
 
 def terminal_view(result: Result) -> Group:
     """All parts, one under the other."""
-    entropy = Text.assemble(
-        ("semantic entropy ", "bold"), (f"{result.semantic_entropy:.2f} nats", "bold"), f" — {reading(result)}"
-    )
-    parts: list[RenderableType] = [_indented(_answer(result)), Text(), entropy, *_risk(result)]
-    parts.append(_indented(_meanings(result)))
+    verdict = Text(reading(result), "bold")
+    parts: list[RenderableType] = [_indented(_answer(result)), Text(), verdict, _entropy(result), *_risk(result)]
+    parts += [_indented(_meanings(result)), Text(explanation(result), "dim"), *_wavering(result)]
     if any(sample.substitution for sample in result.samples):
         parts += [Text("alternatives", "bold"), _indented(_alternatives(result))]
     parts += [Text(f"note: {note}", "yellow") for note in result.notes]
     return Group(*parts, _cost(result))
+
+
+def _entropy(result: Result) -> Text:
+    """The headline, its interval, and what it is."""
+    estimate = result.estimates["semantic_entropy"]
+    interval = "" if estimate.low is None else f" ({estimate.low:.2f} to {estimate.high:.2f})"
+    of = "of these percentages" if "estimator" in estimate.options else "the paper's score"
+    return Text.assemble(("semantic entropy ", "bold"), (f"{estimate.value:.2f} nats", "bold"), f"{interval}, {of}")
+
+
+def _wavering(result: Result) -> list[RenderableType]:
+    """The word at which the model most likely turns to another meaning, in words, for where there is no colour."""
+    words = [word for word in result.words if word.wavering is not None and word.not_looked_at is not None]
+    most = max(words, key=lambda word: word.wavering or 0.0, default=None)
+    if most is None or not most.wavering:
+        return []
+    word = most.text if len(most.text) <= _WORD else f"{most.text[:_WORD]}…"
+    says = f"wavers most at ‘{visible(word)}’: {_percent(most.wavering)} to another meaning"
+    return [Text(f"{says}, {_percent(most.not_looked_at or 0.0)} not looked at", "dim")]
 
 
 def _risk(result: Result) -> list[RenderableType]:
@@ -67,20 +86,25 @@ def _answer(result: Result) -> Text:
         return Text("(an empty answer)", "italic")
     for word, shade in zip(result.words, word_shades(result), strict=True):
         shown.append(visible(text[at : word.start]))
-        shown.append(visible(word.text), _SHADES[min(int(shade * len(_SHADES)), len(_SHADES) - 1)])
+        shown.append(visible(word.text), _style(word, shade))
         at = word.end
     return shown.append(visible(text[at:]))
 
 
+def _style(word: Word, shade: float) -> str:
+    """Darker where the model turns to another meaning; underlined where much was not looked at."""
+    unknown = " underline" if (word.not_looked_at or 0.0) >= _MUCH else ""
+    return _SHADES[min(int(shade * len(_SHADES)), len(_SHADES) - 1)] + unknown
+
+
 def _meanings(result: Result) -> Table:
     table = Table.grid(padding=(0, 1))
-    for cluster in sorted(result.clusters, key=lambda cluster: -cluster.probability):
-        bar = Text("█" * max(1, round(_BAR * cluster.probability)), cluster_colours(cluster.id))
-        first = visible(result.samples[cluster.members[0]].text) or "(empty)"
-        count = f"×{len(cluster.members)}" if len(cluster.members) > 1 else ""
-        table.add_row(
-            Text(f"{_percent(cluster.probability)}", justify="right"), bar, _folded(first), Text(count, "dim")
-        )
+    for cluster in sorted(result.clusters, key=lambda cluster: -cluster.share):
+        bar = Text("█" * max(1, round(_BAR * cluster.share)), cluster_colours(cluster.id))
+        first = visible(result.text_of(cluster)) or "(empty)"
+        times = len(cluster.members) + len(cluster.draws)
+        share = Text(f"{_percent(cluster.share)}{interval_text(cluster)}", justify="right")
+        table.add_row(share, bar, _folded(first), Text(f"×{times}" if times > 1 else "", "dim"))
     return table
 
 
@@ -124,8 +148,9 @@ def _cost(result: Result) -> Text:
     cost = result.cost
     seconds = sum(cost.seconds.values())
     looked_at = "" if result.coverage is None else f"{result.coverage:.1%} of all probability looked at · "
+    drawn = f" and {len(result.draws)} draws" if result.draws else ""
     return Text(
-        f"{looked_at}{len(result.samples)} sequences · "
+        f"{looked_at}{len(result.samples)} sequences{drawn} · "
         f"{cost.forward_tokens} tokens in {cost.decode_steps} steps · {cost.nli_pairs} NLI pairs · {seconds:.1f} s",
         "dim",
     )

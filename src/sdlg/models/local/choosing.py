@@ -1,4 +1,4 @@
-"""Choosing the next token of each path from logits: greedy or multinomial.
+"""Choosing the next token of each path from logits: greedy, multinomial, or by codes.
 
 In: logits (paths, V). Out: one token per path and its log-probability under the model itself (temperature 1, before
 top-p). Every path draws from a generator of its own, so a sample does not depend on how many others there are.
@@ -15,6 +15,22 @@ from torch import Tensor
 
 from ...options import Decoding
 from ...records import Alternative
+from ..base import PathRandom
+from ..codes import choose_by_code
+
+
+def choose_tokens(logprobs: Tensor, randoms: Sequence[PathRandom]) -> Tensor:
+    """(paths, V) → (paths,), each path in its own way."""
+    tokens = choose_greedy(logprobs)
+    multinomial = [row for row, random in enumerate(randoms) if random.decoding.strategy == "multinomial"]
+    if multinomial:
+        decoding, generators = randoms[multinomial[0]].decoding, [randoms[row].generator for row in multinomial]
+        tokens[multinomial] = choose_multinomial(logprobs[multinomial], decoding, generators).to(tokens.device)
+    for row, random in enumerate(randoms):
+        if random.code is not None:
+            shares = torch.softmax(logprobs[row].double() / random.decoding.temperature, dim=-1).cpu().numpy()
+            tokens[row] = choose_by_code(shares, random.code, random.decoding.top_p)
+    return tokens
 
 
 def choose_greedy(logprobs: Tensor) -> Tensor:

@@ -1,8 +1,8 @@
 """Decoding: from the logits at the end of each prefix to finished continuations.
 
-In: paths at their starting nodes and something on which they grow. Out: continuations. This file has greedy and
-multinomial decoding and the scoring of given tokens, beam_search.py the beams; all see only `KVTree`, so they run on
-every layout.
+In: paths at their starting nodes and something on which they grow. Out: continuations. This file decodes paths
+one token at a time and scores given tokens, beam_search.py has the beams; all see only `KVTree`, so they run on every
+layout.
 """
 
 from __future__ import annotations
@@ -10,15 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from ...concurrency.limits import check_limit
 from ...records import Alternative
-from ..base import Continuation, DecodeRequest, finished, path_generator
+from ..base import Continuation, DecodeRequest, PathRandom, finished, path_randoms
 from ..stopping import Stop, find_stop
-from .choosing import alternatives_above, choose_greedy, choose_multinomial
+from .choosing import alternatives_above, choose_tokens
 from .kv_tree import KVTree, PathTree
 
 TextOf = Callable[[Sequence[int]], str]
@@ -40,7 +39,7 @@ class DecodingPath:
     index: int
     prefix: tuple[int, ...]
     node: int
-    generator: np.random.Generator
+    random: PathRandom
     ids: list[int] = field(default_factory=list)
     logprobs: list[float] = field(default_factory=list)
     alternatives: list[tuple[Alternative, ...]] = field(default_factory=list)
@@ -61,24 +60,21 @@ def step_entropies(logprobs: Tensor) -> list[float]:
 
 
 def decode_paths(
-    tree: KVTree, starts: Sequence[Start], request: DecodeRequest, text_of: TextOf, first_path: int = 0
+    tree: KVTree, starts: Sequence[Start], request: DecodeRequest, text_of: TextOf, randoms: Sequence[PathRandom] = ()
 ) -> list[Continuation]:
-    """Greedy or multinomial: one token per live path and step; a finished path is no longer fed.
+    """One token per live path and step; a finished path is no longer fed.
 
-    `first_path` is the number of the first of these paths among all that draw by the request's seed.
+    `randoms`: what each path draws by, where these are only some of those that draw by the request's seed.
     """
     paths = [
-        DecodingPath(i, start.prefix, start.node, path_generator(request.seed, first_path + i))
-        for i, start in enumerate(starts)
+        DecodingPath(i, start.prefix, start.node, random)
+        for i, (start, random) in enumerate(zip(starts, randoms or path_randoms(request), strict=True))
     ]
     live, logits = paths, torch.stack([start.logits for start in starts])
     while True:
         check_limit()
         logprobs = torch.log_softmax(logits, dim=-1)  # (live, V)
-        if request.decoding.strategy == "greedy":
-            tokens = choose_greedy(logprobs)
-        else:
-            tokens = choose_multinomial(logprobs, request.decoding, [path.generator for path in live]).to(logits.device)
+        tokens = choose_tokens(logprobs, [path.random for path in live])
         chosen = logprobs.gather(1, tokens[:, None])[:, 0].tolist()
         entropies = step_entropies(logprobs)
         going = []

@@ -28,7 +28,9 @@ from ..base import (
     Continuation,
     Decoded,
     DecodeRequest,
+    PathRandom,
     Scored,
+    path_randoms,
     tell_all,
     tell_complete,
 )
@@ -111,10 +113,11 @@ class TransformersModel:
         tell_complete(request, [k for k, size in sizes.items() if size >= request.decoding.max_tokens])
         grown: list[Continuation] = []
         reused = len(request.prompt.token_ids)
+        randoms = path_randoms(replace(request, prefixes=[request.prefixes[place] for place in unfinished]))
         most = len(unfinished) if request.decoding.strategy in BEAMS else _MOST_PATHS
         for first in range(0, len(unfinished), most):
             places = unfinished[first : first + most]
-            continuations, held = self._grow(_part(request, places), first)
+            continuations, held = self._grow(_part(request, places), randoms[first : first + most])
             grown += continuations
             reused = held if first == 0 else reused  # what the first round has run is there for the others
         left = iter(grown)
@@ -134,7 +137,7 @@ class TransformersModel:
             decode_steps=self._network.steps - started[1],
         )
 
-    def _grow(self, request: DecodeRequest, first_path: int) -> tuple[list[Continuation], int]:
+    def _grow(self, request: DecodeRequest, randoms: Sequence[PathRandom]) -> tuple[list[Continuation], int]:
         """The continuations, and how many prompt tokens did not have to be run."""
         is_search = request.decoding.strategy in BEAMS
         is_chain = list(request.prefixes) == [()] and not is_search
@@ -145,7 +148,7 @@ class TransformersModel:
             continuations = self._search(tree, starts, request)
             tell_all(request.ended, continuations)
         else:
-            continuations = decode_paths(tree, starts, request, self.text, first_path)
+            continuations = decode_paths(tree, starts, request, self.text, randoms)
         tree.close()
         self._store.keep(prefix_kv)
         return continuations, reused

@@ -41,6 +41,8 @@ IN_FLIGHT = {"vllm": 16}  # questions at once that fill it; docs/engines.md has 
 # were 10 times as fast on long prompts and no slower on short ones (docs/engines.md).
 _WIDTH = {"llama.cpp": 1}
 _STOP_STRINGS = 4  # as many as OpenAI takes
+# A server tells a few tokens of each step, and codes need them all: it draws by seeds instead.
+_STRATEGIES = frozenset(STRATEGIES) - {"arithmetic"}
 _ONE_QUESTION = (400, 413, 422)  # refusals that another question may not meet
 _PROMPTS = 1_000  # text prompts whose size is remembered
 
@@ -70,7 +72,7 @@ class ServedModel:
         """What the server said."""
         server = self.server
         return Capabilities(
-            frozenset(STRATEGIES if server.exact and server.usable_logprobs else ("greedy", "multinomial")),
+            frozenset(_STRATEGIES if server.exact and server.usable_logprobs else ("greedy", "multinomial")),
             continues_prefixes=server.endpoint == "completions",
             alternatives=server.usable_logprobs,
             context_tokens=server.context_tokens,

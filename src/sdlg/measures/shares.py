@@ -1,0 +1,203 @@
+"""Shares p(c | question) at temperature 1 with their intervals, and the entropy of the meanings.
+
+In: answers of exactly known mass that were fixed before (the answer, its branches), and unbiased draws. Out: numbers.
+
+    p(c) = Σ_{known in c} p(y) + R · (draws in c) / M,     R = 1 − Σ_known p(y)
+
+over the M draws that are none of the known answers. Shares are not scores: SDLG's weights find meanings and rank
+questions, and only draws tell how often the model would say something (method.md §6).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..records import Draws, Estimate, Sample
+from .base import Array
+
+EVENNESS = {"arithmetic": 1.5, "multinomial": 1.0}  # how many independent draws one is worth; fitted (docs/results)
+_LEVEL, _Z = 0.95, 1.959963984540054
+_SAME_LOGPROB = 0.05  # nats: the same answer, computed in another batch
+_POSTERIOR_SIZE, _POSTERIOR_SEED = 2000, 20230
+_UNTOLD = 0.01  # of all probability: so much may lie beyond all draws before an entropy has no interval
+
+
+@dataclass(frozen=True, eq=False)
+class Tally:
+    """What is known of each cluster, by its number."""
+
+    exact: Array  # Σ p(y) of the known answers
+    counts: Array  # draws that are none of them
+    rest: float  # probability of all answers but the known ones
+    floor: Array  # Σ p(y) over distinct answers, known or drawn: the share is at least this
+
+    @property
+    def draws(self) -> float:
+        """How many draws count."""
+        return float(self.counts.sum())
+
+
+def tally_of(known: Sequence[Sample], draws: Draws, others: Sequence[Sample] = ()) -> Tally:
+    """Count draws and known masses. `others` are further answers of known mass, which only give floors."""
+    every = [*known, *others, *draws.samples]
+    size = 1 + max(sample.cluster or 0 for sample in every)
+    masses = _masses(known)
+    outside = [draw for draw in draws.samples if not any(_is_same(draw, answer) for answer in known)]
+    exact: Array = np.zeros(size)
+    np.add.at(exact, [sample.cluster or 0 for sample in known], masses)
+    counts = np.bincount([draw.cluster or 0 for draw in outside], minlength=size).astype(float)
+    floor, seen = np.zeros(size), set[object]()
+    for sample, mass in zip(every, _masses(every), strict=True):
+        identity = (sample.generation.token_ids, sample.generation.stop_reason)
+        if identity not in seen:
+            seen.add(identity)
+            floor[sample.cluster or 0] += mass
+    return Tally(exact, counts, max(1.0 - math.fsum(masses), 0.0), np.maximum(floor, exact))
+
+
+def _masses(samples: Sequence[Sample]) -> list[float]:
+    """p(y); 0 where it is not known."""
+    logprobs = [sample.generation.logprob for sample in samples]
+    return [0.0 if math.isnan(logprob) else math.exp(min(logprob, 0.0)) for logprob in logprobs]
+
+
+def _is_same(draw: Sample, answer: Sample) -> bool:
+    """Also by the same ending: one text can end in several ways, each with a probability of its own."""
+    one, other = draw.generation, answer.generation
+    same = (one.token_ids, one.stop_reason) == (other.token_ids, other.stop_reason)
+    return same and abs(one.logprob - other.logprob) < _SAME_LOGPROB
+
+
+# -- shares -----------------------------------------------------------------------------------------------------
+
+
+def shares_of(tally: Tally) -> Array:
+    """Exact masses, and the frequencies of the draws on the rest. (clusters,)
+
+    Unbiased, up to here. A frequency may lie below what was found of a meaning for certain: then it is raised to that,
+    and what the others have beyond their own floors is scaled down. Where answers are long, floors are next to 0.
+    """
+    masses = tally.exact + (tally.rest * tally.counts / tally.draws if tally.draws else 0.0)
+    masses = masses / masses.sum()
+    above, left = np.maximum(masses - tally.floor, 0.0), max(1.0 - float(tally.floor.sum()), 0.0)
+    shares: Array = tally.floor + left * above / above.sum() if above.sum() > 0 else tally.floor
+    normalised: Array = shares / shares.sum()
+    return normalised
+
+
+def share_interval(tally: Tally, cluster: int, evenness: float) -> tuple[float, float]:
+    """Of a share, at 95 %: Wilson's for the draws, scaled to the rest, cut by what is certain.
+
+    Certain are: at least the mass of all distinct answers of the cluster, at most 1 − that of all in the others.
+    """
+    surest_low = min(float(tally.floor[cluster]), 1.0)
+    surest_high = max(min(1.0 - (float(tally.floor.sum()) - float(tally.floor[cluster])), 1.0), surest_low)
+    if not tally.draws:
+        return surest_low, surest_high
+    low, high = wilson(evenness * float(tally.counts[cluster]), evenness * tally.draws)
+    exact, share = float(tally.exact[cluster]), float(shares_of(tally)[cluster])
+    low, high = max(exact + tally.rest * low, surest_low), min(exact + tally.rest * high, surest_high)
+    return min(low, share), max(high, share)
+
+
+def wilson(hits: float, trials: float) -> tuple[float, float]:
+    """Wilson's score interval at 95 %."""
+    share = hits / trials
+    middle = (share + _Z * _Z / (2 * trials)) / (1 + _Z * _Z / trials)
+    half = _Z / (1 + _Z * _Z / trials) * math.sqrt(share * (1 - share) / trials + _Z * _Z / (4 * trials * trials))
+    return max(middle - half, 0.0), min(middle + half, 1.0)
+
+
+# -- entropy ----------------------------------------------------------------------------------------------------
+
+
+def share_entropy(samples: Sequence[Sample], draws: Draws) -> Estimate:
+    """The headline: Chao and Shen's entropy of the shares, with a 95 % interval."""
+    known = samples if draws.beside else ()
+    value = chao_shen_entropy(tally_of(known, draws))
+    # With many known clusters that no draw has hit the posterior is too narrow: the answer alone is known to it.
+    tally = tally_of(known[:1] if draws.knows_answer else (), draws)
+    low: float | None = None
+    high: float | None = None
+    if tally.draws or tally.rest < _UNTOLD:
+        posterior = posterior_entropies(tally, np.random.default_rng(_POSTERIOR_SEED))
+        ends = np.quantile(posterior, [(1 - _LEVEL) / 2, (1 + _LEVEL) / 2])
+        low, high = min(float(ends[0]), value), max(float(ends[1]), value)
+    options = {"estimator": "chao_shen", "draws": str(len(draws.samples)), "drawn_by": draws.by}
+    return Estimate(value, "nats", True, options, low, high)
+
+
+def chao_shen_entropy(tally: Tally) -> float:
+    """Good and Turing's coverage and Horvitz and Thompson's weights (2003), for the part that was drawn.
+
+    Clusters of exactly known mass are certain to be seen, so they are not weighted.
+    """
+    m = tally.draws
+    if not m:
+        return _entropy(shares_of(tally))
+    once = float(((tally.counts == 1) & (tally.exact == 0)).sum())
+    coverage = 1 - (once if once < m else once - 1) / m
+    outside = coverage * tally.counts / m  # of the rest
+    masses = tally.exact + tally.rest * outside
+    included = np.where(tally.exact > 0, 1.0, 1 - (1 - outside) ** m)
+    seen = masses > 0
+    return float(-(masses[seen] * np.log(masses[seen]) / included[seen]).sum()) + 0.0
+
+
+def _entropy(shares: Array) -> float:
+    positive = shares[shares > 0]
+    return float(-(positive * np.log(positive)).sum()) + 0.0
+
+
+# -- the entropy's interval: a Dirichlet process of unknown concentration -----------------------------------------
+
+_CONCENTRATIONS: Array = np.exp(np.linspace(math.log(0.1), math.log(1000.0), 41))
+_STICKS = 40
+_EULER = 0.5772156649015329
+
+
+def posterior_entropies(tally: Tally, random: np.random.Generator, size: int = _POSTERIOR_SIZE) -> Array:
+    """Entropies of p(c) given the draws. (size,)
+
+    Given α, the clusters drawn have Dirichlet(counts) shares of the rest, and all others together Beta(α, M) of it,
+    broken like a DP(α) again. α is log-uniform before the draws: p(α | K clusters) ∝ α^K Γ(α)/Γ(α + M).
+    """
+    if not tally.draws or tally.rest <= 0:
+        return np.full(size, _entropy(shares_of(tally)))
+    counts = tally.counts
+    logs: Array = np.count_nonzero(counts) * np.log(_CONCENTRATIONS)
+    logs = logs + _log_gamma(_CONCENTRATIONS) - _log_gamma(_CONCENTRATIONS + tally.draws)
+    weights = np.exp(logs - logs.max())
+    alphas = random.choice(_CONCENTRATIONS, size=size, p=weights / weights.sum())  # (size,)
+    pieces = random.gamma(np.maximum(counts, 1e-12), size=(size, len(counts))) * (counts > 0)
+    unseen = random.gamma(alphas)
+    total = pieces.sum(axis=1) + unseen
+    shares = np.maximum(tally.exact + tally.rest * pieces / total[:, None], 1e-300)
+    news = np.maximum(tally.rest * unseen / total, 1e-300)
+    found: Array = -(shares * np.log(shares)).sum(axis=1) + news * (_stick_entropies(alphas, random) - np.log(news))
+    return found
+
+
+def _stick_entropies(alphas: Array, random: np.random.Generator) -> Array:
+    """Entropies of Dirichlet processes: the first sticks drawn, the rest at its mean ψ(α+1) − ψ(1). (size,)"""
+    broken = random.beta(1.0, alphas[:, None], size=(len(alphas), _STICKS))
+    left = np.cumprod(1 - broken, axis=1)
+    sticks = np.maximum(broken * np.concatenate([np.ones((len(alphas), 1)), left[:, :-1]], axis=1), 1e-300)
+    rest = np.maximum(left[:, -1], 1e-300)
+    entropies: Array = -(sticks * np.log(sticks)).sum(axis=1) + rest * (_digamma(alphas + 1) + _EULER - np.log(rest))
+    return entropies
+
+
+def _log_gamma(values: Array) -> Array:
+    return np.array([math.lgamma(value) for value in values])
+
+
+def _digamma(values: Array) -> Array:
+    """ψ for values above 0: six steps up, then the asymptotic series."""
+    shifted = values + 6.0
+    series = np.log(shifted) - 1 / (2 * shifted) - 1 / (12 * shifted**2) + 1 / (120 * shifted**4)
+    return series - 1 / (252 * shifted**6) - sum(1 / (values + step) for step in range(6))
