@@ -8,11 +8,12 @@ from threading import Lock
 from typing import Any
 
 from .concurrency.in_flight import in_thread
+from .formats.questions import checked_question
 from .formats.results import Result
 from .models import LanguageModel, full_name, load_model
 from .nli import NliModel, load_nli
 from .options import DEFAULT_METHOD, DEFAULT_MODEL, DEFAULT_NLI, DEFAULT_SIMILARITY, options_from, pick
-from .pipeline import CalibrationSource, ModelSource, NliSource, Pipeline, checked_question
+from .pipeline import CalibrationSource, ModelSource, NliSource, Pipeline
 from .records import Question
 from .sampling import SAMPLERS
 from .similarity import SimilarityModel

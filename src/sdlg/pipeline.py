@@ -11,16 +11,16 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from copy import copy
 from dataclasses import dataclass, replace
-from functools import cache, cached_property, partial
+from functools import cached_property, partial
 from pathlib import Path
-from threading import Lock
 from typing import Any
 
 from .clustering import cluster_answers
 from .concurrency.in_flight import in_thread, run_in_flight
 from .concurrency.limits import Limit, check_limit, limited
-from .errors import BadQuestion
+from .concurrency.once import Once
 from .formats.answers import evidence_dict
+from .formats.questions import checked_question
 from .formats.results import Result
 from .measures import Measure, inputs_of
 from .measures.headline import HEADLINE, estimate_all, headline_measure, sample_weights
@@ -49,7 +49,7 @@ from .options import (
     pick,
     several,
 )
-from .records import Cost, Generation, Question, Sampled, Setup, Substitution, is_unicode
+from .records import Cost, Generation, Question, Sampled, Setup, Substitution
 from .risk import Risk
 from .sampling import SAMPLERS, SamplingRequest
 from .similarity import SimilarityModel, load_similarity
@@ -107,25 +107,18 @@ class Pipeline:
         self.risk = calibration if isinstance(calibration, Risk | None) else Risk.load(calibration)
         self.measures = asked_measures(measures, self.risk.origin.measure_name if self.risk else None)
         self._watch = watch
-        self._named: dict[str, Any] = {
-            "dtype": dtype,
-            "tokenizer": tokenizer,
-            "similarity_model": _name_of(similarity_model),
-            "other_models": [_name_of(other) or "" for other in several(other_models)],
-        }
+        others = several(other_models)
+        self._named: dict[str, Any] = {"dtype": dtype, "tokenizer": tokenizer}
+        self._named |= {"similarity_model": _name_of(similarity_model), "other_models": [*map(_name_of, others)]}
         watch(Progress("load", f"language model {checked_name(model) if isinstance(model, str) else ''}"))
         self.model = load_model(model, device=device, dtype=dtype, tokenizer=tokenizer, retry_seconds=retry_seconds)
         watch(Progress("load", f"NLI model {nli if isinstance(nli, str) else ''}"))
         self.nli = load_nli(nli, device=device, language_model=self.model, gradients=gradients)
-        self._similarity = _Once(lambda: similarity_model and load_similarity(similarity_model, device=device))
-        self.input_models = InputModels(
-            self.model,
-            self.nli,
-            self._similarity_for(self.measures),
-            tuple(load_model(other, device=device, dtype=dtype) for other in several(other_models)),
-            self.options.prompt,
-            self.options.clustering,
-        )
+        self._similarity = Once(lambda: load_similarity(similarity_model, device=device) if similarity_model else None)
+        loaded = tuple(load_model(other, device=device, dtype=dtype) for other in others)
+        prompt, clustering = self.options.prompt, self.options.clustering
+        similarity = self._similarity_for(self.measures)
+        self.input_models = InputModels(self.model, self.nli, similarity, loaded, prompt, clustering)
         self._warnings = self._checked_calibration()
         self._embedding_map = self._fit_map() if self.options.scoring.embeddings == "mapped" else None
 
@@ -303,25 +296,3 @@ def chosen_setup(
 def _name_of(model: object) -> str | None:
     """What was asked for by name, or what a loaded model calls itself."""
     return str(model) if isinstance(model, str | Path) else getattr(model, "name", None)
-
-
-class _Once:
-    """Something that is made when it is first asked for, by whichever thread that is."""
-
-    def __init__(self, make: Callable[[], Any]) -> None:
-        self._make, self._turn = cache(make), Lock()
-
-    def __call__(self) -> Any:
-        with self._turn:
-            return self._make()
-
-
-def checked_question(question: str | Question, context: str | None) -> Question:
-    """A question that can be asked."""
-    asked = question if isinstance(question, Question) else Question(question)
-    asked = asked if context is None else replace(asked, context=context)
-    if not asked.text.strip():
-        raise BadQuestion('the question is empty; type one, for example: sdlg ask "Who wrote Hamlet?"')
-    if not is_unicode(f"{asked.text}{asked.context}"):
-        raise BadQuestion("the question holds half a surrogate pair, which is no character")
-    return asked

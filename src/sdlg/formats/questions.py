@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +60,17 @@ def parse_question(line: str, context: str | None) -> Question:
     if not (is_unicode(text) and is_unicode(own_context or "")):
         raise BadQuestion("the line holds half a surrogate pair, which is no character")
     return Question(text, own_context)
+
+
+def checked_question(question: str | Question, context: str | None) -> Question:
+    """A question that can be asked."""
+    asked = question if isinstance(question, Question) else Question(question)
+    asked = asked if context is None else replace(asked, context=context)
+    if not asked.text.strip():
+        raise BadQuestion('the question is empty; type one, for example: sdlg ask "Who wrote Hamlet?"')
+    if not is_unicode(f"{asked.text}{asked.context}"):
+        raise BadQuestion("the question holds half a surrogate pair, which is no character")
+    return asked
 
 
 def error_line(asked: Asked, error: str) -> str:
