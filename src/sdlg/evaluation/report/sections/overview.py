@@ -87,7 +87,6 @@ def _warnings(view: RunView) -> Iterator[Paragraph]:
             "warning",
         )
         return
-    yield from _unfit_judge(view)
     few = [text for metric in view.metrics if (text := _few_of(view, metric))]
     if few:
         yield Paragraph(
@@ -95,6 +94,7 @@ def _warnings(view: RunView) -> Iterator[Paragraph]:
             "whatever their intervals.",
             "warning",
         )
+    yield from _unfit_judge(view)
 
 
 def _unfit_judge(view: RunView) -> Iterator[Paragraph]:
