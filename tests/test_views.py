@@ -19,7 +19,7 @@ from sdlg.views.html_file import result_page
 from sdlg.views.notebook import notebook_view
 from sdlg.views.progress import ProgressLine
 from sdlg.views.reading import reading, word_shades
-from sdlg.views.terminal import print_result, terminal_view, visible
+from sdlg.views.terminal import ALTERNATIVES, print_result, terminal_view, visible
 
 ESCAPE = "\x1b"
 LONG = {"": {"word " * 2000 + "a": 0.6, "word " * 2000 + "b": 0.4}}
@@ -45,7 +45,7 @@ def underlined(result: Result) -> list[str]:
     alternatives = next(
         part.renderable
         for before, part in pairwise(terminal_view(result).renderables)
-        if getattr(before, "plain", "") == "alternatives"
+        if getattr(before, "plain", "") == ALTERNATIVES
     )
     texts = list(alternatives.columns[2].cells)
     return [
@@ -170,10 +170,10 @@ def test_one_sample_has_no_alternatives_and_says_why():
     drawn = shown(asked({"": {"Paris": 1.0}}))
     assert "the model would say this nine times in ten or more (between 100% and 100%)" in drawn
     certain = shown(asked({"": {"Paris": 1.0}}, draws=0))
-    assert "alternatives\n" not in certain
+    assert "alternatives" not in certain
     assert "no likely alternative was found" in certain
     alone = shown(asked(samples=1, draws=0))
-    assert "alternatives\n" not in alone
+    assert "alternatives" not in alone
     assert "no likely alternative" not in alone  # nobody looked for one
     assert "ask for more samples" in alone
 

@@ -19,6 +19,7 @@ from .reading import cluster_colours, explanation, reading, word_shades
 _SHADES = ("default", "#b58900", "#cb8a16", "#dc6b16", "bold #dc322f")
 _BAR = 20
 _WORD = 24  # characters of a word that is named
+ALTERNATIVES = "alternatives, with the probability of the changed word where it stands"
 _MUCH = 0.25  # of the probability at a word
 _PICTURES = {code: 0x2400 + code for code in range(32) if code not in (9, 10)} | {127: 0x2421}
 _PICTURES |= dict.fromkeys([*range(0x80, 0xA0), *range(0x202A, 0x202F), *range(0x2066, 0x206A)], 0xFFFD)
@@ -40,7 +41,7 @@ def terminal_view(result: Result) -> Group:
     parts: list[RenderableType] = [_indented(_answer(result)), Text(), verdict, _entropy(result), *_risk(result)]
     parts += [_indented(_meanings(result)), Text(explanation(result), "dim"), *_wavering(result)]
     if any(sample.substitution for sample in result.samples):
-        parts += [Text("alternatives", "bold"), _indented(_alternatives(result))]
+        parts += [Text(ALTERNATIVES, "bold"), _indented(_alternatives(result))]
     parts += [Text(f"note: {note}", "yellow") for note in result.notes]
     return Group(*parts, _cost(result))
 
