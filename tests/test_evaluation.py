@@ -89,7 +89,7 @@ def test_methods_are_read_with_their_options():
 @pytest.mark.parametrize(
     ("text", "error", "words"),
     [
-        ("nucleus", UnknownName, "unknown method 'nucleus'; choose from: beam, diverse_beam"),
+        ("nucleus", UnknownName, "unknown method 'nucleus'; choose from: arithmetic, beam, diverse_beam"),
         ("multinomial:temprature=1", UnknownName, "unknown option 'temprature'"),
         ("multinomial:temperature", BadOption, "write name=value"),
         ("multinomial:temperature=hot", BadOption, "must be a number, not 'hot'"),

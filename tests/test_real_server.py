@@ -24,6 +24,7 @@ import pytest
 
 import sdlg
 from sdlg.concurrency.limits import Limit, limited
+from sdlg.errors import NotSupported
 from sdlg.models.base import DecodeRequest
 from sdlg.options import Decoding
 from sdlg.records import Question
@@ -225,9 +226,9 @@ def test_beam_search_over_the_server_is_the_local_search(served, local, is_exact
 
 
 def test_sdlg_end_to_end(served, nli, tmp_path):
-    result = sdlg.Pipeline(served, nli, samples=5, max_tokens=16).ask(QUESTIONS[0])
+    result = sdlg.Pipeline(served, nli, samples=5, draws=3, max_tokens=16).ask(QUESTIONS[0])
     assert len(result.samples) == 5
-    assert result.cost.requests == 5  # one for the answer, one round for the branches
+    assert result.cost.requests == 8  # one for the answer, one round for the branches and the draws
     assert result.semantic_entropy > -1e-9
     assert not result.approximate
     assert result.answer.truncated_mass
@@ -249,11 +250,16 @@ def test_the_answer_streams(served, nli):
     assert len(shown) >= len(result.answer.token_ids)
 
 
-@pytest.mark.parametrize("method", [name for name in SAMPLERS if name != "sdlg"])
+@pytest.mark.parametrize("method", [name for name in SAMPLERS if name not in ("sdlg", "arithmetic")])
 def test_the_other_methods_run(served, nli, method):
     result = sdlg.Pipeline(served, nli, method=method, samples=3, max_tokens=5).ask(QUESTIONS[1])
     assert 1 <= len(result.samples) <= 3
     assert all(sample.generation.logprob < 0 for sample in result.samples)
+
+
+def test_codes_need_whole_distributions_and_are_refused_in_words(served, nli):
+    with pytest.raises(NotSupported, match="cannot decode by arithmetic; it can: beam"):
+        sdlg.Pipeline(served, nli, method="arithmetic", samples=3, max_tokens=5).ask(QUESTIONS[1])
 
 
 def test_the_paper_preset_runs(served, nli):
@@ -297,7 +303,7 @@ def open_files():
 
 def test_200_questions_with_32_in_flight(served, nli):
     """No loss, no leak, the same results as one at a time."""
-    pipeline = sdlg.Pipeline(served, nli, samples=2, max_tokens=3)
+    pipeline = sdlg.Pipeline(served, nli, samples=2, draws=0, max_tokens=3)
     questions = [f"What is {number} plus {number % 7}?" for number in range(200)]
     pipeline.ask(questions[0])  # warm
     files, memory = open_files(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

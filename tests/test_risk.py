@@ -207,7 +207,7 @@ def test_a_result_made_alike_has_no_warnings_and_its_value_is_found():
         (
             {
                 "measure": f"{MEASURE} @ strict+components",
-                "options": {**flat_options(asdict(Options())), "linkage": "components"},
+                "options": {**flat_options(asdict(Options())), "equivalence": "strict", "linkage": "components"},
             },
             "--linkage components, not greedy_first",
         ),
