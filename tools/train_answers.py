@@ -1,0 +1,108 @@
+"""Continue the embedded NLI model towards answers: do two answers to one question say the same?
+
+    python train_answers.py DATA START OUT SECONDS [--threads-first 600]
+
+START is an export (`encoder.safetensors`) laid over the base wheel; OUT gets the same kind of file, every ten minutes.
+What the pairs are: answer_pairs.py. Word embeddings stay frozen, so the export holds the encoder and the head alone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import torch
+from answer_pairs import Pair, draw_pairs
+from nli_files import load_export, save_export
+from torch.nn.functional import cross_entropy
+
+BATCH, RATE, WARMUP, LONGEST = 32, 8e-5, 0.04, 176
+
+
+def batches(data: Path) -> Iterator[list[Pair]]:
+    """Of pairs about as long, in random order within a chunk: little padding, little order."""
+    for chunk in draw_pairs(data):
+        chunk.sort(key=lambda pair: len(pair[0]) + len(pair[1]))
+        found = [chunk[k : k + BATCH] for k in range(0, len(chunk), BATCH)]
+        random.shuffle(found)
+        yield from found
+
+
+def rate_at(share: float) -> float:
+    """Linear warm-up, linear decay."""
+    return RATE * (share / WARMUP if share < WARMUP else max(0.01, (1 - share) / (1 - WARMUP)))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("data", type=Path)
+    parser.add_argument("start", type=Path)
+    parser.add_argument("out", type=Path)
+    parser.add_argument("seconds", type=float)
+    parser.add_argument("--two-threads", type=float, default=0, help="seconds with two threads, then one")
+    parser.add_argument("--frozen-layers", type=int, default=2, help="the lowest ones; a quarter more pairs a second")
+    parser.add_argument("--seed", type=int, default=0)
+    chosen = parser.parse_args()
+    random.seed(chosen.seed)
+    torch.manual_seed(chosen.seed)
+    torch.set_num_threads(2 if chosen.two_threads else int(os.environ.get("OMP_NUM_THREADS", "1")))
+    model, tokenizer = load_export(chosen.start)
+    (model.bert.embeddings if chosen.frozen_layers else model.bert.embeddings.word_embeddings).requires_grad_(False)
+    for layer in model.bert.encoder.layer[: chosen.frozen_layers]:
+        layer.requires_grad_(False)
+    without_dropout(model)
+    train(model.train(), tokenizer, chosen)
+    save_export(model, chosen.out)
+
+
+def without_dropout(model: torch.nn.Module) -> None:
+    """Pairs are drawn anew for ever, so nothing is seen often; a quarter more pairs a second."""
+    model.config.attention_probs_dropout_prob = model.config.hidden_dropout_prob = 0.0
+    for module in model.modules():
+        if isinstance(module, torch.nn.Dropout):
+            module.p = 0.0
+        if hasattr(module, "dropout_prob"):
+            module.dropout_prob = 0.0
+
+
+def train(model: torch.nn.Module, tokenizer, chosen: argparse.Namespace) -> None:
+    weights = [p for p in model.parameters() if p.requires_grad]
+    optimizer = torch.optim.AdamW(weights, lr=RATE, weight_decay=0.01)
+    begun = saved = time.time()
+    seen, losses = 0, []
+    for batch in batches(chosen.data):
+        passed = time.time() - begun
+        if passed >= chosen.seconds:
+            break
+        if passed > chosen.two_threads and torch.get_num_threads() > 1:
+            torch.set_num_threads(1)
+        for group in optimizer.param_groups:
+            group["lr"] = rate_at(passed / chosen.seconds)
+        inputs = tokenizer(
+            [p[0] for p in batch],
+            [p[1] for p in batch],
+            padding=True,
+            truncation=True,
+            max_length=LONGEST,
+            return_tensors="pt",
+        )
+        loss = cross_entropy(model(**inputs).logits, torch.tensor([p[2] for p in batch]), label_smoothing=0.03)
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(weights, 1.0)
+        optimizer.step()
+        optimizer.zero_grad()
+        seen += len(batch)
+        losses.append(loss.item())
+        if (len(losses) == 50 and seen < 3000) or time.time() - saved > 300:
+            print(f"{passed:.0f} s, {seen} pairs, loss {sum(losses) / len(losses):.3f}", flush=True)
+            saved, losses = time.time(), []
+            save_export(model, chosen.out)
+    print(f"done: {seen} pairs, loss {sum(losses) / max(1, len(losses)):.3f}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
