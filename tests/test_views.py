@@ -170,10 +170,10 @@ def test_one_sample_has_no_alternatives_and_says_why():
     drawn = shown(asked({"": {"Paris": 1.0}}))
     assert "the model would say this nine times in ten or more (between 100% and 100%)" in drawn
     certain = shown(asked({"": {"Paris": 1.0}}, draws=0))
-    assert "alternatives" not in certain
+    assert ALTERNATIVES not in certain
     assert "no likely alternative was found" in certain
     alone = shown(asked(samples=1, draws=0))
-    assert "alternatives" not in alone
+    assert ALTERNATIVES not in alone
     assert "no likely alternative" not in alone  # nobody looked for one
     assert "ask for more samples" in alone
 
