@@ -222,8 +222,8 @@ class Pipeline:
         )
         observe("clusters", "")
         started = time.perf_counter()
-        beside = sampled.draws.samples if sampled.draws and sampled.draws.beside else ()
-        texts = (*sampled.texts, *(draw.text for draw in beside))  # draws last: they do not move the samples' clusters
+        # Draws last: they do not move the samples' clusters.
+        texts = (*sampled.texts, *(draw.text for draw in sampled.draws_beside))
         clusters = cluster_answers(question.text, texts, self.nli.judge, self.options.clustering, nli=self.nli.name)
         clustered = Cost(seconds={"clusters": time.perf_counter() - started})
         sampled = numbered(sampled, clusters.numbers)
@@ -267,7 +267,7 @@ class Pipeline:
             evidence=evidence_dict(measured.inputs) if self.measures else {},
             approximate=able.approximate,
             candidates=sampled.candidates,
-            draws=sampled.draws.samples if sampled.draws and sampled.draws.beside else (),
+            draws=sampled.draws_beside,
         )
         return result if self.risk is None else replace(result, risk=self.risk.of(result))
 

@@ -88,6 +88,11 @@ class Generation:
             raise ValueError(f"{len(self.token_ids)} tokens but {len(self.logprobs)} log-probabilities")
 
     @property
+    def identity(self) -> tuple[tuple[int, ...], StopReason]:
+        """Equal for generations that are one and the same: their tokens, and how they ended."""
+        return self.token_ids, self.stop_reason
+
+    @property
     def decision_logprobs(self) -> tuple[float, ...]:
         """One log-probability per decision of the model, ending included: their sum is log p(y)."""
         return (*self.logprobs, *self.ending_logprobs)
@@ -165,6 +170,11 @@ class Sampled:
     notes: tuple[str, ...] = ()
     candidates: tuple[Substitution, ...] = ()  # all that were ranked, best first
     draws: Draws | None = None  # None: nothing was drawn that could weigh meanings
+
+    @property
+    def draws_beside(self) -> tuple[Sample, ...]:
+        """The draws that are not the method's own samples."""
+        return self.draws.samples if self.draws is not None and self.draws.beside else ()
 
     @property
     def generations(self) -> tuple[Generation, ...]:

@@ -140,8 +140,7 @@ class _Measuring:
 
         Where it is the first sample already, that is all samples, with everything that is known of them.
         """
-        first = samples[0].generation
-        if (first.token_ids, first.stop_reason) == (answer.generation.token_ids, answer.generation.stop_reason):
+        if samples[0].generation.identity == answer.generation.identity:
             return self._inputs
         return replace(inputs_of([answer, *samples[:-1]]), clusters=None)
 

@@ -28,8 +28,7 @@ def numbered(sampled: Sampled, numbers: Sequence[int]) -> Sampled:
 
 def meanings_of(inputs: MeasureInputs, sampled: Sampled, estimation: Estimation) -> tuple[Cluster, ...]:
     """The meanings: first those that the samples found, then those that only draws have."""
-    draws = sampled.draws
-    drawn = draws.samples if draws is not None and draws.beside else ()
+    draws, drawn = sampled.draws, sampled.draws_beside
     clusters = [
         Cluster(number, None, _places(sampled.samples, number), score_share=share, draws=_places(drawn, number))
         for number, share in enumerate(cluster_probabilities(inputs, estimation))

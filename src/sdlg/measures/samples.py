@@ -32,7 +32,7 @@ def _identities(samples: Sequence[Sample]) -> tuple[Hashable, ...]:
     """Token ids tell apart what looks alike; of texts alone only the texts are known."""
     generations = [sample.generation for sample in samples]
     if all(generation.token_ids or not generation.text for generation in generations):
-        return tuple((generation.token_ids, generation.stop_reason) for generation in generations)
+        return tuple(generation.identity for generation in generations)
     return tuple(generation.text for generation in generations)
 
 

@@ -52,9 +52,8 @@ def tally_of(known: Sequence[Sample], draws: Draws, others: Sequence[Sample] = (
     counts = np.bincount([draw.cluster or 0 for draw in outside], minlength=size).astype(float)
     floor, seen = np.zeros(size), set[object]()
     for sample, mass in zip(every, _masses(every), strict=True):
-        identity = (sample.generation.token_ids, sample.generation.stop_reason)
-        if identity not in seen:
-            seen.add(identity)
+        if sample.generation.identity not in seen:
+            seen.add(sample.generation.identity)
             floor[sample.cluster or 0] += mass
     return Tally(exact, counts, max(1.0 - math.fsum(masses), 0.0), np.maximum(floor, exact))
 
@@ -68,8 +67,7 @@ def _masses(samples: Sequence[Sample]) -> list[float]:
 def _is_same(draw: Sample, answer: Sample) -> bool:
     """Also by the same ending: one text can end in several ways, each with a probability of its own."""
     one, other = draw.generation, answer.generation
-    same = (one.token_ids, one.stop_reason) == (other.token_ids, other.stop_reason)
-    return same and abs(one.logprob - other.logprob) < _SAME_LOGPROB
+    return one.identity == other.identity and abs(one.logprob - other.logprob) < _SAME_LOGPROB
 
 
 # -- shares -----------------------------------------------------------------------------------------------------

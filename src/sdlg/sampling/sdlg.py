@@ -112,12 +112,12 @@ class _Branches:
 
     def draw(self, ranked: tuple[Substitution, ...]) -> None:
         """Take substitutions in their order until there are enough distinct generations or none are left."""
-        seen, taken = {_identity(self.answer)}, 0
+        seen, taken = {self.answer.identity}, 0
         while len(self.samples) < self.options.samples and taken < len(ranked):
             now = ranked[taken : taken + self.options.samples - len(self.samples)]
             for substitution, generation in zip(now, self._grow(now, taken), strict=True):
-                if _identity(generation) not in seen:
-                    seen.add(_identity(generation))
+                if generation.identity not in seen:
+                    seen.add(generation.identity)
                     branching = _branching(self.answer, substitution)
                     self.samples.append(as_sample(self.model, generation, substitution, branching))
             taken += len(now)
@@ -175,10 +175,6 @@ class _Branches:
             grown = finished(prefix, (), (), find_stop(self.prompt.stop, prefix, self.model.text))
         logprobs = (*answer.logprobs[:at], substitution.logprob)
         return whole_generation(self.model, grown, prefix, logprobs, answer.entropies[: at + 1])
-
-
-def _identity(generation: Generation) -> tuple[tuple[int, ...], str]:
-    return generation.token_ids, generation.stop_reason
 
 
 def _branching(answer: Generation, substitution: Substitution) -> Branching:
