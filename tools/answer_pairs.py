@@ -244,8 +244,11 @@ def exchanged_pair(rows: list[Judged], rivals: Rivals) -> Callable[[], Drawn]:
             return row.question, wrong, random.choice([other, other, other, second]), 0
         if chance < 0.68:  # two wrong answers that agree
             return row.question, wrong, random.choice([rival, exchange(frame, inside, rival)]), 2
-        if chance < 0.80:
+        if chance < 0.77:
             return without_clause(row.question, text, answer, random.choice([answer, rival]))
+        if chance < 0.90:
+            tails = [ending(*random.choice(list(random.choice(good)[1].items()))) for _ in range(2)]
+            return with_other_ending(row.question, text, answer, random.choice([answer, rival]), tails)
         return with_other_detail(row.question, text, answer, random.choice([text, frame]))
 
     return draw
@@ -260,6 +263,17 @@ def without_clause(question: str, text: str, answer: str, kept: str) -> Drawn:
         if m.start() >= end
     ]
     return (question, whole, whole[: random.choice(cuts)] + ".", 2) if cuts else None
+
+
+def ending(text: str, answer: str) -> str:
+    """What a sentence says after its answer."""
+    return text[text.lower().index(answer.lower()) + len(answer) :].rstrip(". ")
+
+
+def with_other_ending(question: str, text: str, answer: str, kept: str, tails: list[str]) -> Drawn:
+    """One answer, and two ways to go on after it that nobody asked for."""
+    begun = text[: text.lower().index(answer.lower())] + kept
+    return (question, *(f"{begun}{tail}." for tail in tails), 2) if tails[0] != tails[1] else None
 
 
 def with_other_detail(question: str, text: str, answer: str, beside: str) -> Drawn:
@@ -605,7 +619,7 @@ def sources(data: Path) -> dict[str, Callable[[], Drawn]]:
     }  # fmt: skip
 
 
-SHARES = {"judged": 0.20, "golden": 0.15, "two_wrong": 0.03, "exchanged": 0.20, "alias": 0.17, "number": 0.03, "date": 0.04, "yes_no": 0.03, "refusal": 0.02, "ling": 0.04, "cad": 0.02, "snli": 0.03, "mnli": 0.04}  # fmt: skip
+SHARES = {"judged": 0.32, "golden": 0.12, "two_wrong": 0.03, "exchanged": 0.16, "alias": 0.15, "number": 0.02, "date": 0.03, "yes_no": 0.02, "refusal": 0.01, "ling": 0.04, "cad": 0.02, "snli": 0.04, "mnli": 0.04}  # fmt: skip
 
 
 def draw_pairs(data: Path, chunk: int = 1024) -> Iterator[list[Pair]]:

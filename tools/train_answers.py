@@ -19,8 +19,10 @@ import torch
 from answer_pairs import Pair, draw_pairs
 from nli_files import load_export, save_export
 from torch.nn.functional import cross_entropy
+from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 BATCH, RATE, WARMUP, LONGEST = 32, 8e-5, 0.04, 176
+AVERAGED_STEPS = 400  # the export is a running mean of the weights over about so many steps
 
 
 def batches(data: Path) -> Iterator[list[Pair]]:
@@ -55,8 +57,7 @@ def main() -> None:
     for layer in model.bert.encoder.layer[: chosen.frozen_layers]:
         layer.requires_grad_(False)
     without_dropout(model)
-    train(model.train(), tokenizer, chosen)
-    save_export(model, chosen.out)
+    save_export(train(model.train(), tokenizer, chosen), chosen.out)
 
 
 def without_dropout(model: torch.nn.Module) -> None:
@@ -69,7 +70,9 @@ def without_dropout(model: torch.nn.Module) -> None:
             module.dropout_prob = 0.0
 
 
-def train(model: torch.nn.Module, tokenizer, chosen: argparse.Namespace) -> None:
+def train(model: torch.nn.Module, tokenizer, chosen: argparse.Namespace) -> torch.nn.Module:
+    """The running mean of the weights."""
+    averaged = AveragedModel(model, multi_avg_fn=get_ema_multi_avg_fn(1 - 1 / AVERAGED_STEPS))
     weights = [p for p in model.parameters() if p.requires_grad]
     optimizer = torch.optim.AdamW(weights, lr=RATE, weight_decay=0.01)
     begun = saved = time.time()
@@ -95,13 +98,15 @@ def train(model: torch.nn.Module, tokenizer, chosen: argparse.Namespace) -> None
         torch.nn.utils.clip_grad_norm_(weights, 1.0)
         optimizer.step()
         optimizer.zero_grad()
+        averaged.update_parameters(model)
         seen += len(batch)
         losses.append(loss.item())
         if (len(losses) == 50 and seen < 3000) or time.time() - saved > 300:
             print(f"{passed:.0f} s, {seen} pairs, loss {sum(losses) / len(losses):.3f}", flush=True)
             saved, losses = time.time(), []
-            save_export(model, chosen.out)
+            save_export(averaged.module, chosen.out)
     print(f"done: {seen} pairs, loss {sum(losses) / max(1, len(losses)):.3f}", flush=True)
+    return averaged.module
 
 
 if __name__ == "__main__":
