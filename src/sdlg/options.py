@@ -61,6 +61,7 @@ METHODS = (
     "sdlg",
     "multinomial",
     "arithmetic",
+    "steered",
     *BEAMS,
 )  # as `sdlg.sampling.SAMPLERS` has them; the first is the default
 DEFAULT_METHOD = METHODS[0]
@@ -75,7 +76,7 @@ class Decoding(_Checked):
     branch_strategy: str = _one_of(*STRATEGIES, help="how a branch goes on after the changed word")
     stop_at: str = _one_of("turn", "sentence", help="an answer ends with the model's turn, or with its first sentence")
     max_tokens: int = _number(64, 1, 100_000, "longest answer, in tokens; a cut answer is marked")
-    temperature: float = _number(1.0, 0.01, 100.0, "for multinomial and arithmetic decoding")
+    temperature: float = _number(1.0, 0.01, 100.0, "for multinomial, arithmetic and steered decoding")
     top_p: float = _number(
         1.0, 0.0, 1.0, "for multinomial and arithmetic decoding: keep the likeliest tokens of this mass"
     )
@@ -87,6 +88,10 @@ class Decoding(_Checked):
     diversity_penalty: float = _number(
         0.5, 0.0, 100.0, "for diverse beam search: cost of a token that a group before chose"
     )
+
+    steering_start: float = _number(0.0, 0.0, 100.0, "for steered sampling: strength of the penalty at the first token")
+    steering_rate: float = _number(1.0, 0.0, 100.0, "for steered sampling: how fast the strength follows likeness")
+    steering_candidates: int = _number(5, 1, 1000, "for steered sampling: how many next tokens are compared at a step")
 
     def __post_init__(self) -> None:
         _Checked.__post_init__(self)

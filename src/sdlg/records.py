@@ -82,6 +82,7 @@ class Generation:
     alternatives: tuple[tuple[Alternative, ...], ...] = field(default=(), repr=False)  # per step, likeliest first
     entropies: tuple[float, ...] = field(default=(), repr=False)  # nats, of the model's distribution; () if not known
     truncated_mass: tuple[float, ...] = field(default=(), repr=False)  # per step, the probability of what was not told
+    proposal_logprob: float | None = None  # log q(y) of what it was drawn from; None: the model itself, or not drawn
 
     def __post_init__(self) -> None:
         if self.logprobs and self.token_ids and len(self.token_ids) != len(self.logprobs):

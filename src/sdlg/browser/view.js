@@ -19,6 +19,7 @@ export const METHODS = {
   sdlg: "SDLG",
   multinomial: "multinomial sampling",
   arithmetic: "arithmetic sampling",
+  steered: "diversity-steered sampling",
   beam: "beam search",
   diverse_beam: "diverse beam search",
 };

@@ -21,13 +21,13 @@ from ..sampling import SAMPLERS
 from .defaults import DEFAULT_METHODS, DEFAULT_METRICS
 
 _FIXED = ("data", "model", "nli", "preset", "methods", "similarity_model", "limit", "dtype")
-_OF_ONE_SAMPLER = {"branchings", "relevance"}
+_OF_ONE_SAMPLER = {"branchings", "relevance", "proposals"}
 _SHORT = {"penalty": "diversity_penalty"}
 # All methods of a run are about the same initial answer, from as many samples.
 _OF_THE_RUN = {"samples", "seed", "prompt", "strategy", "stop_at", "max_tokens", "stop_strings", "stop_ids"}
 # What the stores of a run hold, or what a sentence encoder adds. The rest asks the language model again: by name only.
 AT_HAND = {
-    "logprobs", "identities", "clusters", "branchings", "texts", "tokens", "token_entropies", "relevance",
+    "logprobs", "identities", "clusters", "branchings", "proposals", "texts", "tokens", "token_entropies", "relevance",
     "similarity", "entailment", "contradiction", "embeddings",
 }  # fmt: skip
 
@@ -83,9 +83,14 @@ class Plan:
 
     def measures_of(self, method: str) -> Mapping[str, Measure]:
         """What is measured of a method's samples: relevance (SAR, dear) of independent draws, branches of SDLG's."""
-        of_draws, sampler = {"branchings"}, method.split(":")[0]
-        of_others = {"multinomial": of_draws, "arithmetic": of_draws, "sdlg": {"relevance"}}
-        foreign = of_others.get(sampler, _OF_ONE_SAMPLER)
+        of_draws = {"branchings", "proposals"}
+        of_others = {
+            "multinomial": of_draws,
+            "arithmetic": of_draws,
+            "sdlg": {"relevance", "proposals"},
+            "steered": {"relevance", "branchings"},
+        }
+        foreign = of_others.get(method.split(":")[0], _OF_ONE_SAMPLER)
         return {name: measure for name, measure in self.all_measures.items() if not measure.needs & foreign}
 
     @property

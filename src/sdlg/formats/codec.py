@@ -52,6 +52,7 @@ def generation_dict(generation: Generation) -> Json:
         "stop_reason": generation.stop_reason,
         "ending_logprobs": list(generation.ending_logprobs),
         "entropies": list(generation.entropies),
+        **({} if generation.proposal_logprob is None else {"proposal_logprob": generation.proposal_logprob}),
     }
 
 
@@ -131,7 +132,8 @@ def _read_sample(number: int, row: Any) -> Sample:
     if ids and logprobs and len(ids) != len(logprobs):
         raise BadQuestion(f"answer {number}: {len(ids)} token ids but {len(logprobs)} log-probabilities")
     reason: StopReason = next((known for known in _STOP_REASONS if row.get("stop_reason") == known), "eos")
-    generation = Generation(row["text"], ids, logprobs, reason, endings, entropies=entropies)
+    proposal = None if row.get("proposal_logprob") is None else _logprob(number, row, "proposal_logprob")
+    generation = Generation(row["text"], ids, logprobs, reason, endings, entropies=entropies, proposal_logprob=proposal)
     change = row.get("substitution")
     if isinstance(change, dict) and all(part.name in change for part in fields(Substitution)):
         return Sample(generation, tokens, _record(Substitution, change))
@@ -153,10 +155,13 @@ def _logprobs(number: int, row: Mapping[str, Any], name: str) -> tuple[float, ..
 def _endings(number: int, row: Mapping[str, Any]) -> tuple[float, ...]:
     if row.get("ending_logprobs") is not None:
         return _logprobs(number, row, "ending_logprobs")
-    old = row.get("stop_logprob")
-    if old is not None and not _is_number(old):
-        raise BadQuestion(f'answer {number}: "stop_logprob" must be a number')
-    return () if old is None else _logprobs(number, {"stop_logprob": [old]}, "stop_logprob")
+    return () if row.get("stop_logprob") is None else (_logprob(number, row, "stop_logprob"),)
+
+
+def _logprob(number: int, row: Mapping[str, Any], name: str) -> float:
+    if not _is_number(row[name]):
+        raise BadQuestion(f'answer {number}: "{name}" must be a number')
+    return _logprobs(number, {name: [row[name]]}, name)[0]
 
 
 def _entropies(number: int, row: Mapping[str, Any]) -> tuple[float, ...]:

@@ -32,6 +32,7 @@ class MeasureInputs:
     identities: tuple[Hashable, ...] | None = None  # equal for duplicates
     clusters: tuple[int, ...] | None = None
     branchings: tuple[Branching | None, ...] | None = None  # None: not sampled by branching
+    proposals: tuple[float, ...] | None = None  # log q(y) of what each answer was drawn from; None: the model itself
     texts: tuple[str, ...] | None = None
     tokens: tuple[tuple[str, ...], ...] | None = None  # the texts, token by token; one for each decision but the ending
     token_entropies: tuple[tuple[float, ...], ...] | None = None  # nats, of the model's distribution at each decision
@@ -93,6 +94,7 @@ _PER_ANSWER = (
     "identities",
     "clusters",
     "branchings",
+    "proposals",
     "texts",
     "tokens",
     "token_entropies",

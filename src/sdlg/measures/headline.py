@@ -47,6 +47,8 @@ def cluster_probabilities(inputs: MeasureInputs, options: Estimation) -> list[fl
 def sample_weights(inputs: MeasureInputs, options: Estimation) -> Sequence[float]:
     """The weights of the samples, Σw = 1; equal ones where likelihoods are not known, or nothing branched."""
     weighting = _weighting(inputs, options.weighting)
+    if weighting == "drawn" and inputs.logprobs is not None:
+        return [float(weight) for weight in semantic.shares(semantic.drawn_log_weights(inputs))]
     if weighting == "branch_mass" and inputs.logprobs is not None:
         return [float(weight) for weight in semantic.shares(semantic.branch_log_masses(inputs))]
     weigh = semantic.IMPORTANCES.get(weighting, semantic.uniform_log_weights)
@@ -55,6 +57,8 @@ def sample_weights(inputs: MeasureInputs, options: Estimation) -> Sequence[float
 
 def headline_measure(sampler: str, options: Estimation) -> str:
     """The measure that a result's semantic entropy is, by its name in the table."""
+    if sampler == "steered":
+        return "semantic_entropy_self_normalised"
     weighting = options.weighting if sampler == "sdlg" else "uniform"
     unnormalised = options.logarithm == "unnormalised"
     return f"semantic_entropy_{_MASSES[weighting](options)}{'_unnormalised_log' if unnormalised else ''}"
@@ -64,6 +68,9 @@ def _semantic_entropy(inputs: MeasureInputs, options: Estimation) -> Estimate:
     if inputs.logprobs is None:
         return Estimate(semantic.frequency_entropy(inputs), "nats", True, {"weighting": "frequency"})
     weighting = _weighting(inputs, options.weighting)
+    if weighting == "drawn":
+        masses = semantic.cluster_log_masses(inputs, semantic.drawn_log_weights(inputs))
+        return Estimate(semantic.proper_entropy(masses), "nats", True, {"weighting": "self_normalised"})
     value = semantic.LOGARITHMS[options.logarithm](semantic.cluster_log_masses(inputs, log_terms(inputs, options)))
     likelihood: Mapping[str, str] = {} if weighting == "branch_mass" else {"likelihood": options.likelihood}
     variant = {"weighting": weighting, "logarithm": options.logarithm, "duplicates": "counted", **likelihood}
@@ -71,13 +78,17 @@ def _semantic_entropy(inputs: MeasureInputs, options: Estimation) -> Estimate:
 
 
 def _weighting(inputs: MeasureInputs, asked: str) -> str:
-    """Where nothing branched there is nothing to weigh: every answer stands for itself."""
+    """Where nothing branched every answer stands for itself, or for what the model would have drawn more often."""
+    if inputs.proposals is not None:
+        return "drawn"
     return "uniform" if inputs.branchings is None else asked
 
 
 def log_terms(inputs: MeasureInputs, options: Estimation) -> Array:
     """What each sequence adds to its cluster's mass. Branch mass is a share of probability already."""
     weighting = _weighting(inputs, options.weighting)
+    if weighting == "drawn":
+        return semantic.drawn_log_weights(inputs)
     if weighting == "branch_mass":
         return semantic.branch_log_masses(inputs)
     likelihoods = semantic.LIKELIHOODS[options.likelihood](inputs)

@@ -22,6 +22,7 @@ def inputs_of(samples: Sequence[Sample]) -> MeasureInputs:
         identities=_identities(samples),
         clusters=_clusters(samples),
         branchings=tuple(sample.branching for sample in samples) if branched else None,
+        proposals=_proposals(samples),
         texts=tuple(generation.text for generation in generations),
         tokens=_tokens(samples),
         token_entropies=entropies if all(entropies) else None,
@@ -34,6 +35,13 @@ def _identities(samples: Sequence[Sample]) -> tuple[Hashable, ...]:
     if all(generation.token_ids or not generation.text for generation in generations):
         return tuple(generation.identity for generation in generations)
     return tuple(generation.text for generation in generations)
+
+
+def _proposals(samples: Sequence[Sample]) -> tuple[float, ...] | None:
+    proposals = [sample.generation.proposal_logprob for sample in samples]
+    if any(proposal is None for proposal in proposals):
+        return None
+    return tuple(proposal for proposal in proposals if proposal is not None)
 
 
 def _clusters(samples: Sequence[Sample]) -> tuple[int, ...] | None:

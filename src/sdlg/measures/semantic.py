@@ -64,6 +64,12 @@ def branch_log_masses(samples: MeasureInputs) -> Array:
     )
 
 
+def drawn_log_weights(samples: MeasureInputs) -> Array:
+    """log w = log p(y) − log q(y): what an answer that was drawn from q counts under the model (steered sampling)."""
+    weights: Array = total_logprobs(samples) - np.array(given(samples.proposals))
+    return weights
+
+
 def l1_normalised(log_weights: Array) -> Array:
     """The same weights with Σw = 1."""
     normal: Array = log_weights - np.logaddexp.reduce(log_weights)

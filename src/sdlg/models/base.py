@@ -32,6 +32,7 @@ class Capabilities:
     scores_texts: bool = False  # has `score`
     context_tokens: int | None = None  # prompt and answer together; None: not known
     parameters: int | None = None  # None: not known
+    steers: bool = False  # lets a `Steering` move the distribution that it draws from
     in_flight: int = 1  # how many questions at once keep it busy; a local model takes one at a time
     shortcomings: tuple[str, ...] = ()  # what makes its results less than exact, for every result's notes
     approximate: bool = False  # its tokens are only known by their spelling
@@ -50,6 +51,7 @@ class Continuation:
     alternatives: tuple[tuple[Alternative, ...], ...] = ()
     entropies: tuple[float, ...] = ()  # nats, of the model's distribution at each decision
     truncated_mass: tuple[float, ...] = ()  # where alternatives are: the probability of the tokens that were not told
+    proposal_logprobs: tuple[float, ...] = ()  # where steered: of each decision, under what it was drawn from
 
     @property
     def stop_logprob(self) -> float | None:
@@ -74,16 +76,20 @@ def finished(
     alternatives: tuple[tuple[Alternative, ...], ...] = (),
     entropies: tuple[float, ...] = (),
     truncated_mass: tuple[float, ...] = (),
+    proposal_logprobs: tuple[float, ...] = (),
 ) -> Continuation:
     """Cut a continuation at its stop. A stop string may begin in the prefix."""
     if stop is None:
-        return Continuation(ids, logprobs, "length", (), len(ids), 0, alternatives, entropies, truncated_mass)
+        return Continuation(
+            ids, logprobs, "length", (), len(ids), 0, alternatives, entropies, truncated_mass, proposal_logprobs
+        )
     kept = max(stop.kept - len(prefix), 0)
     dropped = max(len(prefix) - stop.kept, 0)
     ending = logprobs[kept : max(stop.end - len(prefix), 0)]
     return Continuation(
         ids[:kept], logprobs[:kept], stop.reason, ending, len(ids), dropped,
         alternatives[: kept + 1], entropies[: kept + len(ending)], truncated_mass[: kept + 1],
+        proposal_logprobs[: kept + len(ending)],
     )  # fmt: skip
 
 
@@ -122,6 +128,24 @@ class PathRandom:
     decoding: Decoding = field(default_factory=Decoding)
 
 
+class Steering(Protocol):
+    """Moves what a path draws from: away from answers that are there already, for example."""
+
+    @property
+    def min_probability(self) -> float:
+        """Tokens that are likelier are looked at."""
+
+    @property
+    def candidates(self) -> int:
+        """Of those, at most so many."""
+
+    def penalties(self, token_ids: tuple[int, ...], candidates: Sequence[Alternative]) -> Sequence[float]:
+        """What is taken off the log-probability of each candidate, in nats, after these answer tokens."""
+
+    def chose(self, token_id: int) -> None:
+        """Take note of the token that was drawn."""
+
+
 # Called with (prefix index, token id) for each token chosen by greedy or multinomial decoding.
 Watcher = Callable[[int, int], None]
 # Called with (prefix index, its continuation) when a prefix has come to its end.
@@ -149,6 +173,7 @@ class DecodeRequest:
     draws: int = 0  # the last so many prefixes are drawn by even codes at temperature 1, whatever `decoding` says
     excluded_mass: float = 0.0  # of the draws: the probability of the greedy answer, where it shall not be drawn
     alternatives_above: float | None = None  # tell the alternatives of every step that are likelier; None: none
+    steering: Steering | None = None  # of one path, drawn by "multinomial". Only if `capabilities.steers`
     watch: Watcher | None = None
     ended: Ended | None = None
 

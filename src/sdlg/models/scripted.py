@@ -23,6 +23,7 @@ from .base import (
     DecodeRequest,
     PathRandom,
     Scored,
+    Steering,
     finished,
     path_randoms,
     tell_all,
@@ -41,7 +42,7 @@ class ScriptedModel:
     ) -> None:
         self.name = name
         self.capabilities = Capabilities(
-            frozenset({"greedy", "multinomial", "arithmetic"}), continues_prefixes=True, alternatives=None
+            frozenset({"greedy", "multinomial", "arithmetic"}), continues_prefixes=True, alternatives=None, steers=True
         )
         self._script = script
         self._tokens = [END, *sorted({token for options in script.values() for token in options if token != END})]
@@ -67,7 +68,7 @@ class ScriptedModel:
         if decoding.strategy not in self.capabilities.strategies:
             raise NotSupported(f"{self.name} cannot decode by {decoding.strategy}")
         continuations = [
-            self._continue(prompt, prefix, random, request.alternatives_above)
+            self._continue(prompt, prefix, random, request)
             for prefix, random in zip(request.prefixes, path_randoms(request), strict=True)
         ]
         tell_all(request.ended, continuations)
@@ -79,23 +80,31 @@ class ScriptedModel:
         prompt: Prompt,
         prefix: tuple[int, ...],
         random: PathRandom,
-        floor: float | None,
+        request: DecodeRequest,
     ) -> Continuation:
         ids: list[int] = []
         logprobs: list[float] = []
         alternatives: list[tuple[Alternative, ...]] = []
         entropies: list[float] = []
-        stop = None
+        proposals: list[float] = []
+        floor, stop = request.alternatives_above, None
         while stop is None and len(prefix) + len(ids) < random.decoding.max_tokens:
             options = self.next_tokens(self.text((*prefix, *ids)))
-            chosen = options[0] if random.decoding.strategy == "greedy" else _draw(options, random)
+            if request.steering is not None:
+                chosen, proposal = _steer(options, (*prefix, *ids), request.steering, random)
+                proposals.append(proposal)
+            else:
+                chosen = options[0] if random.decoding.strategy == "greedy" else _draw(options, random)
             ids.append(chosen.token_id)
             logprobs.append(chosen.logprob)
             entropies.append(-sum(math.exp(option.logprob) * option.logprob for option in options))
             if floor is not None:
                 alternatives.append(tuple(option for option in options if math.exp(option.logprob) > floor))
             stop = find_stop(prompt.stop, (*prefix, *ids), self.text)
-        return finished(prefix, tuple(ids), tuple(logprobs), stop, tuple(alternatives), tuple(entropies))
+        return finished(
+            prefix, tuple(ids), tuple(logprobs), stop, tuple(alternatives), tuple(entropies),
+            proposal_logprobs=tuple(proposals),
+        )  # fmt: skip
 
     def score(self, prompt: Prompt, texts: Sequence[str], *, ended: Sequence[bool] | None = None) -> Scored:
         """A script has no tokenizer."""
@@ -116,6 +125,20 @@ class ScriptedModel:
     def vocabulary(self) -> list[tuple[int, str]]:
         """All tokens."""
         return list(enumerate(self._tokens))
+
+
+def _steer(
+    options: Sequence[Alternative], token_ids: tuple[int, ...], steering: Steering, random: PathRandom
+) -> tuple[Alternative, float]:
+    """The token that is drawn, and the log-probability that it was drawn with."""
+    candidates = [one for one in options if math.exp(one.logprob) > steering.min_probability][: steering.candidates]
+    penalties = steering.penalties(token_ids, candidates)
+    moved = np.array([option.logprob for option in options]) / random.decoding.temperature
+    moved[: len(candidates)] -= penalties
+    moved -= np.logaddexp.reduce(moved)
+    place = int(random.generator.choice(len(options), p=np.exp(moved) / np.exp(moved).sum()))
+    steering.chose(options[place].token_id)
+    return options[place], float(moved[place])
 
 
 def _draw(options: Sequence[Alternative], random: PathRandom) -> Alternative:

@@ -7,10 +7,11 @@ first of a beam search is its best hypothesis.
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 
 from ..models.base import Continuation, DecodeRequest
-from ..records import Cost, Sampled, Word
+from ..records import Cost, Sample, Sampled, Word
 from ..scoring.alignment import word_spans
 from .draws import own_draws, plan_draws
 from .request import SamplingRequest, as_sample, check_strategies, cut_note, whole_generation
@@ -53,13 +54,20 @@ def _sample(strategy: str, request: SamplingRequest) -> Sampled:
     prefixes, decoding = [()] * options.samples, replace(options.decoding, strategy=strategy)
     decoded = model.decode(DecodeRequest(request.prompt(), prefixes, decoding, options.seed, watch=watch, ended=ended))
     samples = tuple(as_sample(model, whole_generation(model, grown)) for grown in decoded.continuations)
-    text = samples[0].text
+    return sampled_directly(request, samples, strategy, decoded.cost, decoded.notes, started)
+
+
+def sampled_directly(
+    request: SamplingRequest, samples: tuple[Sample, ...], method: str, cost: Cost, notes: Sequence[str], started: float
+) -> Sampled:
+    """What a method without branches made, with the draws that weigh it: its own samples, or some beside them."""
+    options, text = request.options, samples[0].text
     words = tuple(Word(text[start:end], start, end, None) for start, end in word_spans(text))
-    notes = [*cut_note(samples[0].generation, options), *decoded.notes]
+    notes = [*cut_note(samples[0].generation, options), *notes]
     if len(samples) < options.samples:
-        notes.append(f"{len(samples)} of {options.samples} sequences: {strategy} search found no more")
-    draws = own_draws(strategy, samples, options) if strategy in ("multinomial", "arithmetic") else None
-    cost, plan = decoded.cost, plan_draws(model, options, None)
+        notes.append(f"{len(samples)} of {options.samples} sequences: {method} search found no more")
+    draws = own_draws(method, samples, options) if method in ("multinomial", "arithmetic") else None
+    plan = plan_draws(request.model, options, None)
     if draws is None and plan is not None:
         draws, spent, told = plan.alone(request.prompt())
         cost, notes = cost + spent, [*notes, *told]

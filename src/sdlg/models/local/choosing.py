@@ -15,7 +15,7 @@ from torch import Tensor
 
 from ...options import Decoding
 from ...records import Alternative
-from ..base import PathRandom
+from ..base import PathRandom, Steering
 from ..codes import choose_by_code
 
 
@@ -31,6 +31,16 @@ def choose_tokens(logprobs: Tensor, randoms: Sequence[PathRandom]) -> Tensor:
             shares = torch.softmax(logprobs[row].double() / random.decoding.temperature, dim=-1).cpu().numpy()
             tokens[row] = choose_by_code(shares, random.code, random.decoding.top_p)
     return tokens
+
+
+def steered(logprobs: Tensor, token_ids: tuple[int, ...], steering: Steering, temperature: float) -> Tensor:
+    """(1, V) with the steering's penalties taken off, so that softmax(· / temperature) is what is drawn from."""
+    candidates = alternatives_above(logprobs[0], steering.min_probability)[: steering.candidates]
+    penalties = steering.penalties(token_ids, candidates)
+    moved = logprobs.clone()
+    for candidate, penalty in zip(candidates, penalties, strict=True):
+        moved[0, candidate.token_id] -= temperature * penalty
+    return moved
 
 
 def choose_greedy(logprobs: Tensor) -> Tensor:

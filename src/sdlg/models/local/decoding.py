@@ -17,7 +17,7 @@ from ...concurrency.limits import check_limit
 from ...records import Alternative
 from ..base import Continuation, DecodeRequest, PathRandom, finished, path_randoms
 from ..stopping import Stop, find_stop
-from .choosing import alternatives_above, choose_tokens
+from .choosing import alternatives_above, choose_tokens, steered
 from .kv_tree import KVTree, PathTree
 
 TextOf = Callable[[Sequence[int]], str]
@@ -44,13 +44,14 @@ class DecodingPath:
     logprobs: list[float] = field(default_factory=list)
     alternatives: list[tuple[Alternative, ...]] = field(default_factory=list)
     entropies: list[float] = field(default_factory=list)
+    proposal_logprobs: list[float] = field(default_factory=list)
     stop: Stop | None = None
 
     def finish(self) -> Continuation:
         """What has been decoded, cut at its stop."""
         return finished(
             self.prefix, tuple(self.ids), tuple(self.logprobs), self.stop,
-            tuple(self.alternatives), tuple(self.entropies),
+            tuple(self.alternatives), tuple(self.entropies), proposal_logprobs=tuple(self.proposal_logprobs),
         )  # fmt: skip
 
 
@@ -74,7 +75,7 @@ def decode_paths(
     while True:
         check_limit()
         logprobs = torch.log_softmax(logits, dim=-1)  # (live, V)
-        tokens = choose_tokens(logprobs, [path.random for path in live])
+        tokens = _choose(logprobs, live, request)
         chosen = logprobs.gather(1, tokens[:, None])[:, 0].tolist()
         entropies = step_entropies(logprobs)
         going = []
@@ -98,6 +99,20 @@ def decode_paths(
         nodes, logits = tree.grow([path.node for path in live], [path.ids[-1] for path in live])
         for path, node in zip(live, nodes, strict=True):
             path.node = node
+
+
+def _choose(logprobs: Tensor, live: Sequence[DecodingPath], request: DecodeRequest) -> Tensor:
+    """(live, V) → (live,). A steered path is alone, and keeps the probability of what it was drawn from."""
+    randoms = [path.random for path in live]
+    if request.steering is None:
+        return choose_tokens(logprobs, randoms)
+    (path,) = live
+    temperature = path.random.decoding.temperature
+    moved = steered(logprobs, (*path.prefix, *path.ids), request.steering, temperature)
+    tokens = choose_tokens(moved, randoms)
+    path.proposal_logprobs.append(float(torch.log_softmax(moved[0].double() / temperature, dim=-1)[tokens[0]]))
+    request.steering.chose(int(tokens[0]))
+    return tokens
 
 
 def score_paths(

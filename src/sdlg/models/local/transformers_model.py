@@ -92,7 +92,7 @@ class TransformersModel:
         context = getattr(config, "max_position_embeddings", None)
         return Capabilities(
             frozenset(STRATEGIES), True, None, embeddings=True, scores_texts=True, context_tokens=context,
-            parameters=self._parameters,
+            parameters=self._parameters, steers=True,
         )  # fmt: skip
 
     def prompt(self, question: Question, style: str, stop: StopRule = NO_STOPS) -> Prompt:
