@@ -1,10 +1,14 @@
-"""How far the percentages are from the truth: the share of the answer's own meaning, by method and number of draws.
+"""How far the percentages are from the truth, by way of drawing and number of draws.
 
 In: `truth_samples.jsonl` (200 independent answers of `smollm2` at temperature 1 to each question, made once by
-truth_samples.py; questions are named by id and read from the data folder). Out: a table. Truth is the frequency, in
-those 200, of answers that mean what the greedy answer means, by the same judge.
+truth_samples.py; questions are named by id and read from the data folder). Out: two tables. The first is about the
+share of the answer's own meaning: truth is the frequency, in those 200, of answers that mean what the greedy answer
+means, by the same judge. The second is about all meanings, of few questions, since nearly every answer at temperature 1
+has to be compared with every other: total variation and entropy against the clusters of 100 of the 200.
 
     make bench-shares DATA=/folder/of/the/data       (or: python bench/shares.py --data-dir … --limit 10 --minutes 5)
+
+Rows are kept in --rows as they come, and a question that is there is not measured again.
 """
 
 from __future__ import annotations
@@ -12,15 +16,19 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import random
 import statistics
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
+from itertools import islice, product
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from sdlg.clustering import cluster_answers
-from sdlg.measures.shares import EVENNESS, share_interval, shares_of, tally_of
+from sdlg.measures.shares import EVENNESS, Tally, chao_shen_entropy, share_interval, shares_of, tally_of
 from sdlg.models import LanguageModel, load_model
 from sdlg.models.base import DecodeRequest
 from sdlg.nli import NliModel, load_nli
@@ -34,6 +42,7 @@ TRUTH = Path(__file__).with_name("truth_samples.jsonl")
 COUNTS = (5, 10, 20)
 SEED = 20231
 WAYS = ("multinomial", "arithmetic", "greedy exact + arithmetic")
+MEANINGS_OF, MEANINGS_TRUTH = 10, 100  # draws, and answers of the truth, whose meanings are all compared
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +56,9 @@ class Row:
     low: float
     high: float
     truth: float
+    total_variation: float | None = None  # of all meanings; None: not compared
+    entropy: float | None = None  # as shown
+    true_entropy: float | None = None
 
     @property
     def error(self) -> float:
@@ -92,43 +104,101 @@ def draw(model: LanguageModel, prompt: Prompt, asked: Asked, way: str, count: in
     return tuple(as_sample(model, whole_generation(model, one)) for one in model.decode(request).continuations)
 
 
-def rows_of(model: LanguageModel, nli: NliModel, asked: Asked, record: Mapping[str, Any]) -> list[Row]:
+def rows_of(
+    model: LanguageModel, nli: NliModel, asked: Asked, record: Mapping[str, Any], all_meanings: bool
+) -> list[Row]:
     """Every way and count for one question."""
     prompt = model.prompt(asked.question, asked.options.prompt, asked.options.decoding.stop_rule)
     decoded = model.decode(DecodeRequest(prompt, [()], asked.options.decoding))
     answer = replace(as_sample(model, whole_generation(model, decoded.continuations[0])), cluster=0)
+    mass = math.exp(answer.generation.logprob)
+    drawn = {(way, count): draw(model, prompt, asked, way, count, mass) for way in WAYS for count in COUNTS}
     own = OwnMeaning(nli, asked, answer.text)
     texts = [text for text, _, _ in record["texts"]]
     same = dict(zip(texts, own.of(texts), strict=True))
     truth = sum(count for text, count, _ in record["texts"] if same[text]) / record["draws"]
-    rows = []
-    for way in WAYS:
-        for count in COUNTS:
-            drawn = draw(model, prompt, asked, way, count, math.exp(answer.generation.logprob))
-            verdicts = own.of([sample.text for sample in drawn])
-            numbered = tuple(replace(s, cluster=0 if is_own else 1) for s, is_own in zip(drawn, verdicts, strict=True))
-            by = "multinomial" if way == "multinomial" else "arithmetic"
-            tally = tally_of([answer] if way == WAYS[2] else [], Draws(numbered, by))
-            share = float(shares_of(tally)[0])
-            rows.append(Row(record["prompt"], way, count, share, *share_interval(tally, 0, EVENNESS[by]), truth))
-    return rows
+    rows = {}
+    for (way, count), samples in drawn.items():
+        verdicts = own.of([sample.text for sample in samples])
+        tally = tally_for(way, answer, samples, [0 if is_own else 1 for is_own in verdicts])
+        share, interval = float(shares_of(tally)[0]), share_interval(tally, 0, EVENNESS[_drawn_by(way)])
+        rows[way, count] = Row(record["prompt"], way, count, share, *interval, truth)
+    if all_meanings:
+        few = {key: samples for key, samples in drawn.items() if key[1] == MEANINGS_OF}
+        for key, measured in compare_all(nli, asked, record, answer, few).items():
+            rows[key] = replace(rows[key], **measured)
+    return list(rows.values())
 
 
-def table(rows: Sequence[Row]) -> str:
-    """Markdown: mean error and coverage by format, way and count."""
+def _drawn_by(way: str) -> str:
+    return "multinomial" if way == "multinomial" else "arithmetic"
+
+
+def tally_for(way: str, answer: Sample, samples: Sequence[Sample], clusters: Sequence[int]) -> Tally:
+    """Draws with their clusters, and the answer where the way knows its mass; the answer's own cluster is 0."""
+    numbered = tuple(replace(one, cluster=number) for one, number in zip(samples, clusters, strict=True))
+    return tally_of([answer] if way == WAYS[2] else [], Draws(numbered, _drawn_by(way)))
+
+
+Drawn = Mapping[tuple[str, int], tuple[Sample, ...]]
+
+
+def compare_all(
+    nli: NliModel, asked: Asked, record: Mapping[str, Any], answer: Sample, drawn: Drawn
+) -> dict[tuple[str, int], dict[str, Any]]:
+    """All meanings at once: total variation of the shares, and the entropies."""
+    every = [text for text, count, _ in record["texts"] for _ in range(count)]
+    truth = random.Random(SEED).sample(every, MEANINGS_TRUTH)
+    texts = [answer.text, *truth, *(sample.text for samples in drawn.values() for sample in samples)]
+    question, options = asked.question.text, asked.options.clustering
+    numbers = iter(cluster_answers(question, texts, nli.judge, options, nli=nli.name).numbers)
+    next(numbers)  # the answer's own: 0
+    size = len(texts)
+    true_counts = np.bincount(list(islice(numbers, len(truth))), minlength=size).astype(float)
+    nobody = Tally(np.zeros(size), true_counts, 1.0, np.zeros(size))  # nothing is known exactly, all was drawn
+    measured: dict[tuple[str, int], dict[str, Any]] = {}
+    for (way, count), samples in drawn.items():
+        tally = tally_for(way, answer, samples, list(islice(numbers, len(samples))))
+        shares = np.zeros(size)
+        shares[: len(tally.exact)] = shares_of(tally)
+        variation = float(np.abs(shares - true_counts / len(truth)).sum() / 2)
+        entropies = {"entropy": chao_shen_entropy(tally), "true_entropy": chao_shen_entropy(nobody)}
+        measured[way, count] = {"total_variation": variation, **entropies}
+    return measured
+
+
+Columns = Sequence[Sequence[float]]
+
+
+def tables(rows: Sequence[Row]) -> str:
+    """Markdown: the answer's own meaning, and all meanings."""
     lines = ["| questions | way | N | mean error | covered | mean width | shown | truth |", "|" + "---|" * 8]
-    for form in (one.name for one in FORMATS):
-        for way in WAYS:
-            for count in COUNTS:
-                some = [row for row in rows if (row.format, row.way, row.count) == (form, way, count)]
-                if some:
-                    columns = ([row.error for row in some], [row.covers for row in some],
-                               [row.high - row.low for row in some], [row.share for row in some],
-                               [row.truth for row in some])  # fmt: skip
-                    means = [statistics.fmean(values) for values in columns]
-                    cells = " | ".join(f"{value:.3f}" for value in means)
-                    lines.append(f"| {len(some)} {form} | {way} | {count} | {cells} |")
-    return "\n".join(lines)
+    further = ["| questions | way | N | total variation | entropy, mean error | shown | truth |", "|" + "---|" * 7]
+    for form, way, count in product((one.name for one in FORMATS), WAYS, COUNTS):
+        some = [row for row in rows if (row.format, row.way, row.count) == (form, way, count)]
+        if some:
+            widths = [row.high - row.low for row in some]
+            own: Columns = ([row.error for row in some], [row.covers for row in some], widths,
+                            [row.share for row in some], [row.truth for row in some])  # fmt: skip
+            lines.append(f"| {len(some)} {form} | {way} | {count} | {_means(own)} |")
+        if few := [row for row in some if row.total_variation is not None]:
+            pairs = [(row.entropy or 0.0, row.true_entropy or 0.0) for row in few]
+            every: Columns = ([row.total_variation or 0.0 for row in few], [abs(one - other) for one, other in pairs],
+                       [one for one, _ in pairs], [other for _, other in pairs])  # fmt: skip
+            further.append(f"| {len(few)} {form} | {way} | {count} | {_means(every)} |")
+    return "\n".join([*lines, "", *further])
+
+
+def _means(columns: Columns) -> str:
+    return " | ".join(f"{statistics.fmean(values):.3f}" for values in columns)
+
+
+def read_kept(file: Path) -> dict[str, list[Row]]:
+    """Question → its rows, as far as a run came."""
+    if not file.is_file():
+        return {}
+    with file.open(encoding="utf-8") as lines:
+        return {kept["id"]: [Row(**row) for row in kept["rows"]] for kept in map(json.loads, lines)}
 
 
 def main() -> None:
@@ -138,20 +208,26 @@ def main() -> None:
     parser.add_argument("--nli", default=DEFAULT_NLI)
     parser.add_argument("--limit", type=int, default=60)
     parser.add_argument("--minutes", type=float, default=600.0)
+    parser.add_argument("--meanings", type=int, default=12, help="questions of which all meanings are compared")
     parser.add_argument("--format", choices=[one.name for one in FORMATS])
+    parser.add_argument("--rows", type=Path, default=Path("shares_rows.jsonl"), help="where rows are kept")
     asked_for = parser.parse_args()
     with TRUTH.open(encoding="utf-8") as lines:
         records = {record["id"]: record for record in map(json.loads, lines)}
+    kept = read_kept(asked_for.rows)
     model, nli, started = load_model("smollm2"), load_nli(asked_for.nli), time.monotonic()
     questions = [one for one in chosen_questions(asked_for.data_dir) if one.id in records]
     questions = [one for one in questions if asked_for.format in (None, one.options.prompt)][: asked_for.limit]
-    rows: list[Row] = []
     for number, asked in enumerate(questions, start=1):
+        if asked.id in kept:
+            continue
         if time.monotonic() - started > 60 * asked_for.minutes:
             break
-        rows += rows_of(model, nli, asked, records[asked.id])
+        kept[asked.id] = rows_of(model, nli, asked, records[asked.id], number <= asked_for.meanings)
+        with asked_for.rows.open("a", encoding="utf-8") as file:
+            file.write(json.dumps({"id": asked.id, "rows": [asdict(row) for row in kept[asked.id]]}) + "\n")
         print(f"{number} of {len(questions)}: {asked.id}, {time.monotonic() - started:.0f} s", flush=True)
-    print(table(rows))
+    print(tables([row for one in questions for row in kept.get(one.id, [])]))
 
 
 if __name__ == "__main__":
