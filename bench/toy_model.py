@@ -140,7 +140,7 @@ class TreeModel(ScriptedModel):
 
     def __init__(self, tree: Tree) -> None:
         super().__init__(tree.script, name="toy-tree")
-        self.capabilities = Capabilities(frozenset(STRATEGIES), continues_prefixes=True, alternatives=None)
+        self.capabilities = Capabilities(frozenset(STRATEGIES), continues_prefixes=True, alternatives=None, steers=True)
 
     def decode(self, request: DecodeRequest) -> Decoded:
         """Greedy and multinomial as scripted. Beams that the script gives no probability are no hypotheses."""

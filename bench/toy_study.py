@@ -12,6 +12,8 @@ import numpy as np
 from sdlg.clustering import cluster_answers
 from sdlg.measures import inputs_of
 from sdlg.measures.base import MeasureInputs
+from sdlg.measures.meanings import numbered
+from sdlg.measures.shares import share_entropy
 from sdlg.measures.table import measure_all
 from sdlg.options import Options, options_from
 from sdlg.records import Estimate, Question
@@ -54,6 +56,7 @@ WAYS: Mapping[str, Way] = {
     "SDLG, sampled branches, blind": Way("sdlg", {"branch_strategy": "multinomial"}, informed=False),
     "multinomial": Way("multinomial"),
     "arithmetic": Way("arithmetic", grows=False),
+    "steered": Way("steered"),
     "beam": Way("beam", grows=False),
     "diverse beam": Way("diverse_beam", grows=False),
 }
@@ -76,6 +79,20 @@ def sample(tree: Tree, way: Way, samples: int, seed: int, **changes: object) -> 
     sampled = SAMPLERS[way.sampler](SamplingRequest(QUESTION, model, nli, options))
     clusters = cluster_answers(QUESTION.text, sampled.texts, nli.judge, options.clustering)
     return replace(inputs_of(sampled.samples), clusters=clusters.numbers)
+
+
+SHOWN_ENTROPY = ("answer + even draws outside it", "what sdlg ask shows")
+
+
+def shown_entropy(tree: Tree, count: int, seed: int) -> float:
+    """The headline of `sdlg ask` from the greedy answer and count − 1 draws: exact mass, Chao and Shen."""
+    model, nli = model_of(tree), TreeNli(tree, informed=True, seed=seed)
+    options = options_for(tree, Way("sdlg"), 1, seed).updated(draws=count - 1)
+    sampled = SAMPLERS["sdlg"](SamplingRequest(QUESTION, model, nli, options))
+    texts = (*sampled.texts, *(draw.text for draw in sampled.draws_beside))
+    sampled = numbered(sampled, cluster_answers(QUESTION.text, texts, nli.judge, options.clustering).numbers)
+    assert sampled.draws is not None
+    return share_entropy(sampled.samples, sampled.draws).value
 
 
 def first(samples: MeasureInputs, count: int) -> MeasureInputs:
@@ -106,6 +123,7 @@ ESTIMATORS: Mapping[str, str] = {
     "importance, length-normalised": "semantic_entropy_importance_length_normalised",
     "importance only (Eq. 8)": "semantic_entropy_importance_only",
     "SE*_SDLG (log of the mass)": "SE*_SDLG",
+    "self-normalised": "semantic_entropy_self_normalised",
     "branch mass": "semantic_entropy_branch_mass",
 }
 EXTRA = ("coverage",)
@@ -139,6 +157,9 @@ def measure_tree(seed: int, ways: Mapping[str, Way] = WAYS, counts: Sequence[int
                     estimates[name, label, count] = value.value
             if isinstance(covered := measured["coverage"], Estimate):
                 coverage[name, count] = covered.value
+    for count in counts:
+        estimates[(*SHOWN_ENTROPY, count)] = shown_entropy(tree, count, seed)
+        generations[SHOWN_ENTROPY[0], count] = count
     plans = simulate_plans(tree, seed, counts)
     return Found(tree.semantic_entropy, estimates, generations, coverage, mass_after_end(tree), plans)
 

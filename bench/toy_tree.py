@@ -29,6 +29,7 @@ from toy_study import (
     PLANS,
     SAMPLES,
     SHOWN,
+    SHOWN_ENTROPY,
     WAYS,
     Found,
     Line,
@@ -151,6 +152,8 @@ CONTENDERS = (
     ("multinomial", "proper, unique"),
     ("arithmetic", "frequency"),
     ("arithmetic", "frequency, Chao–Shen"),
+    ("steered", "self-normalised"),
+    SHOWN_ENTROPY,
     ("beam", "proper, unique"),
     ("diverse beam", "proper, unique"),
 )
@@ -178,8 +181,8 @@ def plot(lines: list[Line], path: Path) -> None:
     at: dict[tuple[str, str], list[Line]] = {}
     for line in lines:
         at.setdefault((line.sampler, line.estimator), []).append(line)
-    figure, axes = plt.subplots(2, 3, figsize=(13, 8), sharex=True)
-    colours = {name: f"C{k}" if k < 10 else ("black", "gold")[k - 10] for k, name in enumerate(ESTIMATORS)}
+    figure, axes = plt.subplots(2, 4, figsize=(17, 8), sharex=True)
+    colours = {name: f"C{k}" if k < 10 else ("black", "gold", "navy")[k - 10] for k, name in enumerate(ESTIMATORS)}
     samplers = [name for name in WAYS if "blind" not in name]
     for axis, sampler in zip(axes.flat, samplers, strict=False):
         for estimator, colour in colours.items():

@@ -171,6 +171,7 @@ def make(seed, clusters, deepest=3.0, duplicated=True):
         p_true=float(rng.random()),
         assessment=tuple(options.tolist()),
         other_logprobs=tuple(pick((-deepest * rng.random(n)).tolist()) for _ in range(2)),
+        proposals=pick([math.fsum(row) - 3 * rng.random() for row in rows]),
     )
 
 
@@ -438,6 +439,9 @@ TWINS = {
     "eigenscore": twin_eigenscore,
     "embedding_spread": twin_spread,
     "lexical_similarity": twin_lexical,
+    f"{SE}_self_normalised": lambda s: entropy(
+        masses(s, [p / math.exp(q) for p, q in zip(chances(s), s.proposals, strict=True)])
+    ),
     "probability_not_true": lambda s: 1 - s.p_true,
     "clustered_self_assessment": lambda s: 1 - s.assessment[sum(c < s.clusters[0] for c in set(s.clusters))],
     "clustered_self_assessment_entropy": lambda s: entropy(list(s.assessment)),

@@ -99,6 +99,7 @@ FIELDS: Mapping[str, str] = {
     "identities": "to know which answers are the same",
     "clusters": "clusters of meaning",
     "branchings": "to know where each answer branched off the first",
+    "proposals": "the log-probability that each answer was drawn with",
     "texts": "the answers' texts",
     "tokens": "the answers' tokens as text",
     "token_entropies": "the entropy of the model's distribution at each token",
