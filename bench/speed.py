@@ -5,6 +5,8 @@ Ten sequences per question, few-shot prompts of about 300 tokens, clustering and
   (a) ten separate generate() calls            (b) one generate() call with num_return_sequences=10
   (c) the authors' shape: 5-beam generate() from scratch for each sequence, a second forward pass for likelihoods,
       all ordered NLI pairs one at a time      (d) ours, with the few-shot prefix warm and cold
+
+All have ten sequences, so ours has no draws beside them here; what five and ten draws add, warm, is a line of its own.
 """
 
 from __future__ import annotations
@@ -61,6 +63,7 @@ QUESTIONS = (
 )
 WARM_UP = "What is the freezing point of water?"
 SAMPLES, MAX_TOKENS = 10, 32
+DRAWS = (5, 10)
 
 
 @dataclass
@@ -84,15 +87,20 @@ def main() -> None:
     parser.add_argument("--only", default="abcd", help="which of a, b, c, d to run")
     parser.add_argument("--json", action="store_true", help="one line of JSON at the end")
     chosen = parser.parse_args()
-    pipeline = sdlg.Pipeline(prompt="plain", max_tokens=MAX_TOKENS, samples=SAMPLES)
+    pipeline = sdlg.Pipeline(prompt="plain", max_tokens=MAX_TOKENS, samples=SAMPLES, draws=0)
     bench = Bench(pipeline)
     names = {"a": "(a) ten generate() calls", "b": "(b) num_return_sequences=10", "c": "(c) the authors' shape"}
     shapes: dict[str, Callable[[str], None]] = {"a": bench.separate, "b": bench.batched, "c": bench.authors}
     clocks = {name: Clock() for name in ("warm", "cold", *(name for name in names if name in chosen.only))}
+    drawing = {draws: Clock() for draws in DRAWS}
     for question in QUESTIONS[: chosen.questions]:
         bench.warm_up()
         with clocks["warm"].running():
             bench.ours(question)
+        for draws, clock in drawing.items():
+            bench.warm_up()
+            with clock.running():
+                bench.with_draws(question, draws)
         bench.forget()
         with clocks["cold"].running():
             bench.ours(question)
@@ -100,6 +108,9 @@ def main() -> None:
             with clocks[name].running():
                 shapes[name](question)
         print(f"  {question}  " + "  ".join(f"{n} {c.wall[-1]:.2f}s" for n, c in clocks.items()), flush=True)
+    for draws, clock in drawing.items():
+        ratio = sum(clock.wall) / sum(clocks["warm"].wall)
+        print(f"  with {draws} draws beside the branches: {ratio:.2f}× the time without, warm")
     report(bench, clocks, names, chosen.questions, chosen.json)
 
 
@@ -123,6 +134,9 @@ class Bench:
             started = time.perf_counter()
             self.results.append(self.pipeline.ask(Question(question, shots=SHOTS)))
             self.in_all += time.perf_counter() - started
+
+    def with_draws(self, question: str, draws: int) -> None:
+        self.pipeline.changed(draws=draws).ask(Question(question, shots=SHOTS))
 
     def warm_up(self) -> None:
         self.forget()
