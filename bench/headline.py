@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -19,9 +21,9 @@ from sdlg.correctness import judge, load_metrics
 from sdlg.datasets.triviaqa import TRIVIAQA
 from sdlg.evaluation.statistics import auroc, paired_difference
 from sdlg.measures.headline import HEADLINE, headline_measure
-from truth_samples import digest_of, read_rows
+from truth_samples import Row, digest_of, read_rows
 
-OPTIONS = {"prompt": "plain", "stop_at": "sentence", "max_tokens": 16}
+OPTIONS: dict[str, Any] = {"prompt": "plain", "stop_at": "sentence", "max_tokens": 16}
 
 
 def main() -> None:
@@ -51,7 +53,7 @@ def main() -> None:
     print(comparison(read_rows(chosen.results)))
 
 
-def comparison(rows: list[dict[str, float]]) -> str:
+def comparison(rows: Sequence[Row]) -> str:
     """A line for each score, and the paired difference."""
     wrong = np.array([row["right"] < 0.5 for row in rows])
     scores = {
