@@ -66,6 +66,13 @@ def test_other_characters_stay_themselves():
     assert visible("Tab\tand\nline, 東京 🗼 [bold]é") == "Tab\tand\nline, 東京 🗼 [bold]é"
 
 
+def test_the_reader_is_told_what_kind_of_model_judges_meanings():
+    result = asked()
+    assert f"meanings are judged by {result.nli}" in " ".join(shown(result).split())
+    small = " ".join(shown(replace(result, nli="nli-minilm")).split())
+    assert "judged by nli-minilm, a small network that is wrong about one pair of answers in eight" in small
+
+
 def test_an_ansi_escape_in_model_text_never_reaches_the_terminal():
     evil = f"{ESCAPE}]0;owned\x07{ESCAPE}[31mred"
     view = shown(asked({"": {evil: 0.6, f"{evil}!": 0.4}}))

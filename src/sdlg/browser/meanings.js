@@ -1,6 +1,6 @@
 // The meanings of a result: one row and one bar for each cluster, and the badge that stands for it elsewhere.
 
-import { clipped, faint, folded, make, shareOf } from "./elements.js";
+import { clipped, faint, folded, make, shareOf, visible } from "./elements.js";
 import { counted, interval, percent, sharesOf } from "./numbers.js";
 
 const COLOURS = 8;
@@ -9,12 +9,19 @@ const DIFFERENCE =
   "intervals; the paper's score ranks answers by doubt and is no percentage";
 const SCORE_ONLY = "nothing was drawn (draws = 0): shares are the paper's score, not how often the model would say so";
 
+const SMALL_JUDGE = "a small network that is wrong about one pair of answers in eight: read the meanings yourself";
+
 const explanation = (result) => (typeof result.clusters[0].low === "number" ? DIFFERENCE : SCORE_ONLY);
+
+/** Who says which answers mean the same: the same words as sdlg/views/reading.py. */
+const judgeLine = (result) =>
+  `meanings are judged by ${visible(result.nli)}${result.nli === "nli-minilm" ? `, ${SMALL_JUDGE}` : ""}`;
 
 export function meanings(result) {
   const ordered = [...result.clusters].sort((first, second) => sharesOf(second) - sharesOf(first));
   const list = make("ol", { class: "clusters" }, ...ordered.map((cluster) => clusterRow(result, cluster)));
-  return make("section", {}, make("h3", {}, "Meanings"), faint(explanation(result)), list);
+  const about = [faint(explanation(result)), faint(judgeLine(result))];
+  return make("section", {}, make("h3", {}, "Meanings"), ...about, list);
 }
 
 function clusterRow(result, cluster) {

@@ -7,6 +7,7 @@ cannot be told apart. browser/verdict.js says the same.
 from __future__ import annotations
 
 from ..formats.results import Result
+from ..options import NLI_MINILM
 from ..records import Cluster
 
 # Okabe and Ito's colours: distinct also to the colour-blind.
@@ -16,6 +17,8 @@ DIFFERENCE = (
     "percentages estimate how often the model would give this meaning if asked again (temperature 1), with 95 % "
     "intervals; the paper's score ranks answers by doubt and is no percentage"
 )
+# On answers that people judged it is wrong about 8 % (TriviaQA) to 16 % (Natural Questions) of the pairs.
+SMALL_JUDGE = "a small network that is wrong about one pair of answers in eight: read the meanings yourself"
 SCORE_ONLY = "nothing was drawn (draws = 0): shares are the paper's score, not how often the model would say so"
 
 
@@ -41,6 +44,12 @@ def attribution_shades(result: Result) -> list[float]:
 def explanation(result: Result) -> str:
     """One line on what the percentages are."""
     return SCORE_ONLY if result.clusters[0].probability is None else DIFFERENCE
+
+
+def judge_line(result: Result) -> str:
+    """Who says which answers mean the same, and what kind of model that is."""
+    kind = f", {SMALL_JUDGE}" if result.nli == NLI_MINILM else ""
+    return f"meanings are judged by {result.nli}{kind}"
 
 
 def reading(result: Result) -> str:

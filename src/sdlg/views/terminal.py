@@ -14,7 +14,7 @@ from rich.text import Text
 from ..formats.results import Result, interval_text
 from ..records import Sample, Word
 from ..scoring.alignment import word_at, word_spans
-from .reading import cluster_colours, explanation, reading, word_shades
+from .reading import cluster_colours, explanation, judge_line, reading, word_shades
 
 _SHADES = ("default", "#b58900", "#cb8a16", "#dc6b16", "bold #dc322f")
 _BAR = 20
@@ -39,7 +39,8 @@ def terminal_view(result: Result) -> Group:
     """All parts, one under the other."""
     verdict = Text(reading(result), "bold")
     parts: list[RenderableType] = [_indented(_answer(result)), Text(), verdict, _entropy(result), *_risk(result)]
-    parts += [_indented(_meanings(result)), Text(explanation(result), "dim"), *_wavering(result)]
+    parts += [_indented(_meanings(result)), Text(explanation(result), "dim"), Text(visible(judge_line(result)), "dim")]
+    parts += _wavering(result)
     if any(sample.substitution for sample in result.samples):
         parts += [Text(ALTERNATIVES, "bold"), _indented(_alternatives(result))]
     parts += [Text(f"note: {note}", "yellow") for note in result.notes]
