@@ -34,6 +34,7 @@ _WORDS = ("shared_words", "overlap", "quantities_agree")
 _FIXED = {"polarities_agree": 4.0, "refusals_agree": 4.0}
 _MIXES = (0.0, 0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 2.0)
 _THRESHOLDS = np.arange(0.2, 0.81, 0.02)
+_AS_GOOD = 0.002  # of balanced accuracy: far within its interval
 _LONGEST = 240  # characters of an answer
 _UNSURE = NliProbabilities(1 / 3, 1 / 3, 1 / 3)  # where no network is asked
 _LABELS = ("contradiction", "neutral", "entailment")
@@ -174,15 +175,20 @@ def balanced_accuracy(joined: Bools, same: Bools) -> float:
 def _choose(
     network: Mapping[str, float], words: Mapping[str, float], table: Array, pairs: Sequence[JudgedPair]
 ) -> tuple[SameAnswer, float]:
-    """The mix and the threshold with the best balanced accuracy, the mean of all sources."""
+    """The mix and the threshold with the best balanced accuracy, the mean of all sources.
+
+    Of mixes that are as good, the one with most of the words: networks take near names for each other.
+    """
     same, sources = _labels(pairs)
-    best = (-1.0, SameAnswer({}, 0.5), 0.0)
+    best: dict[float, tuple[float, SameAnswer]] = {}  # of each mix
     for share, threshold in itertools.product(_MIXES, _THRESHOLDS.round(2).tolist()):
         model = SameAnswer(_mix(network, words, share), threshold)
         joined = _joined(model, table)
         parts = [balanced_accuracy(joined[sources == name], same[sources == name]) for name in sorted(set(sources))]
-        best = max(best, (sum(parts) / len(parts), model, share), key=lambda candidate: candidate[0])
-    return best[1], best[2]
+        best[share] = max(best.get(share, (-1.0, model)), (sum(parts) / len(parts), model), key=lambda one: one[0])
+    highest = max(score for score, _ in best.values())
+    chosen = max(share for share, (score, _) in best.items() if score >= highest - _AS_GOOD)
+    return best[chosen][1], chosen
 
 
 def _joined(model: SameAnswer, table: Array) -> Bools:
