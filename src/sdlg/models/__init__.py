@@ -8,7 +8,6 @@ from typing import Any
 
 from ..errors import ModelNotFound
 from ..loading.devices import calm_threads
-from ..options import SMOLLM2
 from .base import Capabilities, Continuation, Decoded, LanguageModel
 from .scripted import ScriptedModel
 from .server.address import check_showable, is_address, parse_address, same_model
@@ -47,8 +46,8 @@ def load_model(
     tokenizer: str | None = None,
     retry_seconds: float | None = None,
 ) -> LanguageModel:
-    """`smollm2`, a hub name, a folder, a .gguf file, a server (http://…/v1#name), a loaded (model, tokenizer), or a
-    `LanguageModel` as it is. `tokenizer` and `retry_seconds` are for servers.
+    """`smollm2`, `gemma3-270m`, a hub name, a folder, a .gguf file, a server (http://…/v1#name), a loaded (model,
+    tokenizer), or a `LanguageModel` as it is. `tokenizer` and `retry_seconds` are for servers.
     """
     if isinstance(source, (str, Path)):
         name = str(source)
@@ -75,8 +74,8 @@ def _load(name: str, device: str | None, dtype: str | None) -> LanguageModel:
 
     if not name.strip():
         raise ModelNotFound("the model's name is empty; give a hub name, a folder, a .gguf file, a server or 'smollm2'")
-    if name == SMOLLM2:
-        return load_transformers(embedded.smollm2_folder(), name=name, device=device, dtype=dtype)
+    if name in embedded.EMBEDDED:
+        return load_transformers(embedded.EMBEDDED[name](), name=name, device=device, dtype=dtype)
     if name.endswith(".gguf"):
         return load_transformers(
             embedded.converted_gguf(Path(name).expanduser()), name=name, device=device, dtype=dtype

