@@ -47,7 +47,7 @@ ROOMS = {
     "transformers": LOADERS | LOCAL,
     "rich": {"views/terminal", "views/progress", "evaluation/progress_view", "cli/ask"},
     "rouge_score": {"correctness/rouge"},
-    "sklearn": {"evaluation/calibration", "evaluation/same_answer_fit"},
+    "sklearn": {"evaluation/calibration", "evaluation/combining", "evaluation/same_answer_fit"},
     "matplotlib": {"evaluation/calibration_figure", "evaluation/report/figures"},
     "jinja2": {"evaluation/report/html"},
     "pyarrow": {"evaluation/export"},

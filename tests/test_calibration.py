@@ -7,6 +7,7 @@ import json
 import math
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -25,6 +26,7 @@ from sdlg.errors import BadOption, UnknownName
 from sdlg.evaluation.calibration import FITTERS, calibrate, fit_isotonic, fit_logistic
 from sdlg.evaluation.calibration_figure import plot_format, reliability_bytes, reliability_figure
 from sdlg.evaluation.choice import Choice
+from sdlg.evaluation.combining import Measured, calibrate_several, fit_combination
 from sdlg.evaluation.plan import make_plan
 from sdlg.evaluation.rejection import FEWEST_KEPT, Fold, choose_threshold, keep_answers
 from sdlg.evaluation.reliability import OutOfFold, bin_labels, judge_risks, number_of_bins
@@ -525,6 +527,134 @@ def test_the_headline_measure_is_a_results_semantic_entropy(logarithm, weighting
     beside = fake_pipeline(method=method, **changes).ask("What?")  # with draws it keeps its name, unasked
     assert beside.estimates[name].value == pytest.approx(result.semantic_entropy, abs=1e-9)
     assert beside.estimates["semantic_entropy"].options["estimator"] == "chao_shen"
+
+
+# -- several measures ---------------------------------------------------------------------------------------------
+
+
+def two_sided(n: int = 400, seed: int = 0):
+    """Two measures, one of them of certainty, each of which knows a half of the difficulty, and one of pure noise."""
+    random = np.random.default_rng(seed)
+    halves = random.normal(size=(n, 2))
+    wrong = random.random(n) < 1 / (1 + np.exp(-1.5 * halves.sum(axis=1)))
+    values = np.column_stack([3 + 2 * halves[:, 0], -0.1 * halves[:, 1], random.normal(size=n)])
+    return Measured(("doubt", "trust", "noise"), values, (1, -1, 1)), wrong.astype(float)
+
+
+def learned(measured, wrong, *, must_be_better=True, sets=((0, 1), (0, 1, 2)), **choice):
+    return calibrate_several(measured, wrong, Choice(**choice), sets, must_be_better=must_be_better)
+
+
+def test_two_halves_of_the_difficulty_make_a_better_risk_than_either():
+    found = learned(*two_sided())
+    assert found.columns[:2] == (0, 1)
+    assert found.comparison["better_in"] == 1.0
+    assert found.comparison["gain"]["low"] > 0
+    assert found.auroc.value > 0.8
+    assert found.auroc.value == pytest.approx(auroc(found.out_of_fold.risks, two_sided()[1]).value)
+    assert found.keep.threshold is not None
+    assert abs(found.keep.error_rate - 0.2) < 0.08
+    assert found.reliability.ece < 0.08
+
+
+def test_a_risk_of_several_never_falls_as_a_measure_grows_less_certain():
+    measured, wrong = two_sided()
+    found = learned(measured, wrong)
+    weights = dict(zip(found.columns, found.combination.weights, strict=True))
+    assert all(weight * measured.directions[k] > 0 for k, weight in weights.items())
+    turned = replace(measured, directions=(1, 1, 1))  # as if trust were doubt: its weight has the wrong sign
+    assert 1 not in fit_combination(turned, wrong, (0, 1), 1.0).columns
+
+
+def test_measures_that_say_nothing_give_the_base_rate():
+    measured, wrong = two_sided()
+    turned = Measured(("doubt",), -measured.values[:, :1], (1,))
+    model = fit_combination(turned, wrong, (0,), 1.0)
+    assert model.map(model.to_score(turned.values)) == pytest.approx(wrong.mean())
+
+
+def test_the_weights_are_those_of_scikit_learn():
+    measured, wrong = two_sided()
+    scaled = (measured.values - measured.values.mean(axis=0)) / measured.values.std(axis=0)
+    expected = LogisticRegression(C=0.1).fit(scaled[:, :2], wrong).predict_proba(scaled[:, :2])[:, 1]
+    model = fit_combination(measured, wrong, (0, 1), 0.1)
+    assert model.map(model.to_score(measured.values)) == pytest.approx(expected, abs=1e-4)
+
+
+def test_the_choice_is_made_anew_in_every_fold():
+    """Judged on answers that the choice knew, forty measures of pure noise would seem to know something."""
+    skills = []
+    for seed in range(4):
+        random = np.random.default_rng(seed)
+        measured = Measured(tuple(map(str, range(40))), random.normal(size=(200, 40)), (1,) * 40)
+        wrong = (random.random(200) < 0.4).astype(float)
+        sets = [tuple(range(k, k + 4)) for k in range(0, 40, 4)]
+        found = learned(measured, wrong, must_be_better=False, sets=sets)
+        skills.append(found.reliability.skill.value)
+    assert np.mean(skills) < 0.01
+
+
+def test_the_best_single_measure_is_taken_where_no_combination_is_shown_to_be_better():
+    measured, wrong = two_sided()
+    alone = Measured(("doubt", "noise"), measured.values[:, [0, 2]], (1, 1))
+    found = learned(alone, wrong, sets=[(0, 1)])
+    assert found.columns == (0,)
+    assert found.combination.is_plain
+    assert found.notes[0].startswith("doubt alone was taken, since no combination was shown to be better")
+    assert found.map == calibrate(alone.values[:, 0], wrong).map
+    named = learned(alone, wrong, sets=[(0, 1)], must_be_better=False)  # whoever names measures gets them
+    assert not named.combination.is_plain
+    assert "against doubt, the best single measure" in named.notes[0]
+
+
+def test_missing_values_are_handled_and_told():
+    measured, wrong = two_sided()
+    values = measured.values.copy()
+    values[:40, 0] = np.nan
+    values[390:] = np.nan
+    found = learned(replace(measured, values=values), wrong, sets=[(0, 1)])
+    assert (found.n, found.dropped) == (390, 10)
+    assert np.isfinite(found.out_of_fold.risks).all()
+    assert any(note.startswith("doubt is undefined for 40 of 390 answers") for note in found.notes)
+    assert math.isnan(found.combination([math.nan, math.nan]))
+    assert math.isfinite(found.combination([math.nan, 0.0]))
+
+
+def test_a_run_gives_a_risk_of_several_measures_that_a_file_keeps(run, tmp_path):
+    found = calibrate_run(run, Choice(measures="NumSets,coverage")).risk
+    assert set(found.origin.measures) <= {"number_of_clusters", "coverage"}
+    assert found.origin.higher_is_less_certain
+    found.save(tmp_path / "risk.json")
+    again = Risk.load(tmp_path / "risk.json")
+    assert again == found
+    assert again.out_of_fold["comparison"]["single"] in ("number_of_clusters", "coverage")
+
+
+@pytest.mark.parametrize(
+    ("measures", "message"),
+    [
+        ("NumSets", "needs two measures or more"),
+        ("NumSets,number_of_clusters", "needs two measures or more"),
+        ("NumSets,SAR", "unknown measure of sdlg in this run 'sar'"),
+        ("NumSets @ strict+components,SE*_SDLG", "are of several clusterings"),
+    ],
+)
+def test_measures_that_make_no_risk_together_are_refused(run, measures, message):
+    with pytest.raises((BadOption, UnknownName), match=message):
+        calibrate_run(run, Choice(measures=measures))
+
+
+def test_measure_and_measures_exclude_each_other():
+    with pytest.raises(BadOption, match="leave out --measure"):
+        Choice(measure="PE", measures="auto")
+    with pytest.raises(BadOption, match="--map isotonic"):
+        Choice(measures="auto", map="isotonic")
+
+
+def test_auto_chooses_from_what_the_run_has(run):
+    found = calibrate_run(run, Choice(measures="auto")).risk
+    assert set(found.origin.measures) <= {HEADLINE, "number_of_clusters"}
+    assert "against" in found.notes[0]
 
 
 # -- the command --------------------------------------------------------------------------------------------------

@@ -22,7 +22,9 @@ from fakes import fake_pipeline
 from sdlg.errors import BadOption, RunError, UnknownName
 from sdlg.formats.files import write_whole
 from sdlg.options import Options, flat_options
-from sdlg.risk import Origin, RejectionRule, Risk, in_words
+from sdlg.records import Question
+from sdlg.risk import Origin, RejectionRule, Risk, in_words, lookup
+from sdlg.risk.combination import PLAIN, Combination
 from sdlg.risk.maps import IsotonicMap, LogisticMap
 from sdlg.views.terminal import print_result
 
@@ -37,7 +39,7 @@ MEASURE = "semantic_entropy_frequency"
 def origin(**changes) -> Origin:
     return Origin(
         **{
-            "model": "scripted", "nli": "fake-nli", "method": "sdlg", "preset": "default", "measure": MEASURE,
+            "model": "scripted", "nli": "fake-nli", "method": "sdlg", "preset": "default", "measures": (MEASURE,),
             "higher_is_less_certain": True, "samples": 10, "metric": "rouge_l", "threshold": 0.5,
             "data": {"name": "triviaqa", "sha256": "ab"}, "options": flat_options(asdict(Options())), **changes,
         }
@@ -203,10 +205,10 @@ def test_a_result_made_alike_has_no_warnings_and_its_value_is_found():
     [
         ({"model": "gpt2"}, "--model gpt2, not scripted"),
         ({"method": "multinomial"}, "--method multinomial, not sdlg"),
-        ({"measure": "SAR"}, "is of SAR, which the result does not have; add --measures 'SAR'"),
+        ({"measures": ("SAR",)}, "is of SAR, which the result does not have; add --measures 'SAR'"),
         (
             {
-                "measure": f"{MEASURE} @ strict+components",
+                "measures": (f"{MEASURE} @ strict+components",),
                 "options": {**flat_options(asdict(Options())), "equivalence": "strict", "linkage": "components"},
             },
             "--linkage components, not greedy_first",
@@ -255,7 +257,7 @@ def test_a_measure_is_found_under_an_alias():
 
 def test_a_measure_that_was_asked_for_and_is_undefined_is_not_an_error():
     result = asked(method="multinomial", measures=["semantic_entropy_importance_only"])
-    made = for_result(result, method="multinomial", measure="semantic_entropy_importance_only")
+    made = for_result(result, method="multinomial", measures=("semantic_entropy_importance_only",))
     assert math.isnan(made.value_in(result))
     assert made.check(result) == []
 
@@ -285,7 +287,7 @@ def test_a_file_gives_back_what_was_saved(made, tmp_path):
 def test_the_file_is_plain_json_that_says_its_format(tmp_path):
     risk().save(tmp_path / "risk.json")
     found = json.loads((tmp_path / "risk.json").read_text())
-    assert found["format"] == "sdlg.calibration/1"
+    assert found["format"] == "sdlg.calibration/2"
     assert found["map"] == {"kind": "isotonic", "values": [0.0, 1.0, 2.0], "risks": [0.1, 0.1, 0.9]}
 
 
@@ -342,7 +344,7 @@ def broken(tmp_path, change):
         (lambda row: row["origin"].pop("model"), "origin has no model"),
         (lambda row: row["map"].pop("risks"), "map has no risks"),
         (lambda row: row["keep"].update(kept=-1), "kept must be a whole number"),
-        (lambda row: row.update(format="sdlg.calibration/2"), "this version reads sdlg.calibration/1"),
+        (lambda row: row.update(format="sdlg.calibration/3"), "this version reads sdlg.calibration/2"),
         (lambda row: row.pop("format"), "it has no format; make one with sdlg calibrate"),
         (lambda row: row["map"].update(risks=[0.9, 0.5, 0.1]), "not monotone"),
         (lambda row: row["map"].update(values=[1.0, 1.0, 2.0]), "values must rise"),
@@ -384,6 +386,146 @@ def test_using_a_calibration_needs_numpy_only():
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert found.strip() == "[]"
+
+
+# -- several measures ---------------------------------------------------------------------------------------------
+
+SEVERAL = Combination((2.0, -1.0), (1.0, 0.0), (0.5, 2.0), (0.25, 0.0))
+
+
+def test_the_score_of_several_measures_by_hand():
+    assert SEVERAL([2.0, 4.0]) == pytest.approx(2 * (2 - 1) / 0.5 - 4 / 2)
+    assert SEVERAL([math.nan, 4.0]) == pytest.approx(0.25 - 2)
+    assert math.isnan(SEVERAL([math.nan, math.nan]))
+    assert SEVERAL([[2.0, 4.0], [1.0, 0.0]]).tolist() == pytest.approx([2.0, 0.0])
+
+
+@given(st.floats(allow_nan=False))
+def test_one_measure_is_the_case_of_one_coefficient(value):
+    assert PLAIN([value]) == value
+
+
+def test_a_file_of_several_measures_gives_back_what_was_saved_and_is_used(tmp_path):
+    result = asked(measures=[MEASURE, "number_of_clusters"])
+    alone = for_result(result)
+    both = replace(alone.origin, measures=(MEASURE, "number_of_clusters"))
+    made = replace(alone, origin=both, combination=SEVERAL, map=LOGISTIC)
+    made.save(tmp_path / "risk.json")
+    assert Risk.load(tmp_path / "risk.json") == made
+    used = fake_pipeline(calibration=tmp_path / "risk.json").ask("What is the capital of France?").risk
+    values = [result.estimates[name].value for name in (MEASURE, "number_of_clusters")]
+    assert used.value == pytest.approx(float(SEVERAL(values)))
+    assert used.probability == pytest.approx(made(float(SEVERAL(values))))
+    assert used.measure == f"{MEASURE} + number_of_clusters"
+
+
+def test_a_file_of_the_first_format_is_still_read(tmp_path):
+    risk().save(tmp_path / "new.json")
+    row = json.loads((tmp_path / "new.json").read_text())
+    row["format"] = "sdlg.calibration/1"
+    row["origin"]["measure"] = row["origin"].pop("measures")[0]
+    del row["combination"]
+    (tmp_path / "old.json").write_text(json.dumps(row))
+    assert Risk.load(tmp_path / "old.json") == risk()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda row: row.pop("combination"), "has no combination"),
+        (lambda row: row["combination"].update(weights=[1.0, 1.0]), "are no combination"),
+        (lambda row: row["combination"].update(weights=[0.0]), "all weights are 0"),
+        (lambda row: row["combination"].update(scales=[0.0]), "a scale must be above 0"),
+        (lambda row: row["combination"].update(means=[math.inf]), "means must be a list of numbers"),
+        (lambda row: row["combination"].update(undefined=None), "undefined must be a list of numbers"),
+        (lambda row: row["origin"].update(measures=[]), "at least one"),
+        (lambda row: row["origin"].update(measures=["a", "a"]), "must be different ones"),
+        (lambda row: row["origin"].update(measures=["a", "b"]), "1 weights are not of 2 measures"),
+        (lambda row: row["origin"].update(measures="a"), "measures must be a list of texts"),
+    ],
+)
+def test_a_damaged_combination_says_what_is_wrong_with_it(change, message, tmp_path):
+    with pytest.raises(BadOption, match=message):
+        Risk.load(broken(tmp_path, change))
+
+
+# -- calibrations that come with the package ------------------------------------------------------------------------
+
+
+@pytest.fixture
+def packaged(tmp_path, monkeypatch):
+    """The folder of the package, empty at first."""
+    monkeypatch.setattr(lookup, "FOLDER", tmp_path)
+    return tmp_path
+
+
+def test_a_packaged_calibration_is_used_where_it_fits_and_says_so(packaged):
+    for_result(asked(calibration="none")).save(packaged / "a.json")
+    result = asked()
+    assert result.risk.basis.startswith("measured on 300 answers to triviaqa (wrong is rouge_l below 0.5)")
+    assert "comes with sdlg" in result.risk.basis
+    assert result.estimates[MEASURE].value == result.risk.value
+    assert result.setup.calibration is not None
+    console = Console(record=True, width=300, file=io.StringIO())
+    print_result(console, result)
+    assert "comes with sdlg; --calibration none leaves it out" in console.export_text()
+
+
+@pytest.mark.parametrize("nothing", ["none", None])
+def test_a_packaged_calibration_can_be_left_out(packaged, nothing):
+    for_result(asked(calibration="none")).save(packaged / "a.json")
+    result = asked(calibration=nothing)
+    assert result.risk is None
+    assert result.setup.calibration is None
+    assert result.setup.measures == ()
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"model": "another"},
+        {"nli": "another"},
+        {"method": "multinomial"},
+        {"options": {**flat_options(asdict(Options())), "prompt": "chat"}},
+        {"options": {**flat_options(asdict(Options())), "stop_at": "sentence"}},
+        {"data": {"name": "coqa", "format": "with a context"}},
+        {"data": {"name": "triviaqa", "format": "10-shot"}},
+    ],
+)
+def test_a_packaged_calibration_is_not_used_where_it_does_not_fit(packaged, changes):
+    for_result(asked(calibration="none"), **changes).save(packaged / "a.json")
+    assert asked().risk is None
+
+
+def test_each_kind_of_question_has_its_own_packaged_calibration(packaged):
+    made = asked(calibration="none")
+    for name, format in {"coqa": "with a context", "triviaqa": "10-shot", "open": "zero-shot"}.items():
+        for_result(made, data={"name": name, "format": format}).save(packaged / f"{name}.json")
+    pipeline = fake_pipeline()
+    shot = (("Who?", "She."),)
+    questions = {"coqa": Question("Who?", "A text.", shot), "triviaqa": Question("Who?", None, shot)}
+    for name, question in {**questions, "open": Question("Who?")}.items():
+        assert f"answers to {name} " in pipeline.ask(question).risk.basis
+    assert pipeline.ask(Question("Who?", system="Be brief.")).risk is None
+    assert len({pipeline.ask(question).setup.calibration for question in questions.values()}) == 1
+
+
+def test_a_method_that_a_packaged_calibration_does_not_know_has_no_risk(packaged):
+    for_result(asked(calibration="none")).save(packaged / "a.json")
+    pipeline = fake_pipeline()
+    assert pipeline.ask("Who?").risk is not None
+    assert pipeline.changed(method="multinomial").ask("Who?").risk is None
+    assert MEASURE not in pipeline.changed(method="multinomial").measures
+
+
+def test_what_is_named_goes_before_what_comes_with_the_package(packaged, tmp_path):
+    for_result(asked(calibration="none")).save(packaged / "a.json")
+    named = for_result(asked(calibration="none"), data={"name": "mine"})
+    assert asked(calibration=named).risk.basis.startswith("measured on 300 answers to mine")
+
+
+def test_every_calibration_in_the_package_can_be_read():
+    assert all(made.origin.measures for made in lookup.packaged_risks(lookup.FOLDER))
 
 
 # -- with an answer -----------------------------------------------------------------------------------------------

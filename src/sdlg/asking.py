@@ -12,9 +12,10 @@ from .formats.questions import checked_question
 from .formats.results import Result
 from .models import LanguageModel, full_name, load_model
 from .nli import NliModel, load_nli
-from .options import DEFAULT_METHOD, DEFAULT_MODEL, DEFAULT_NLI, DEFAULT_SIMILARITY, options_from, pick
-from .pipeline import CalibrationSource, ModelSource, NliSource, Pipeline
+from .options import DEFAULT_METHOD, DEFAULT_MODEL, DEFAULT_NLI, DEFAULT_SIMILARITY, PACKAGED, options_from, pick
+from .pipeline import ModelSource, NliSource, Pipeline
 from .records import Question
+from .risk import CalibrationSource
 from .sampling import SAMPLERS
 from .similarity import SimilarityModel
 
@@ -45,7 +46,7 @@ def ask(
     measures: Sequence[str] = (),
     similarity_model: str | SimilarityModel = DEFAULT_SIMILARITY,
     other_models: Sequence[ModelSource] = (),
-    calibration: CalibrationSource = None,
+    calibration: CalibrationSource = PACKAGED,
     **options: Any,
 ) -> Result:
     """Ask one question: `sdlg.ask("Who wrote Hamlet?")`. Models named as before stay loaded between calls.

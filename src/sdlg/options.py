@@ -56,6 +56,7 @@ def _within(value: object, kind: type, low: float, high: float) -> bool:
 
 SMOLLM2, NLI_MINILM, MINILM = "smollm2", "nli-minilm", "minilm"  # the embedded models
 GEMMA3 = "gemma3-270m"  # another one, by an extra of its own
+PACKAGED, NONE = "packaged", "none"  # instead of a calibration's file: one that comes with the package, or none at all
 DEFAULT_MODEL, DEFAULT_NLI, DEFAULT_SIMILARITY = SMOLLM2, NLI_MINILM, MINILM
 BEAMS = ("beam", "diverse_beam")
 METHODS = (

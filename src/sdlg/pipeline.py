@@ -26,37 +26,31 @@ from .measures import Measure, inputs_of
 from .measures.headline import HEADLINE, estimate_all, headline_measure, sample_weights
 from .measures.inputs import InputModels
 from .measures.meanings import meanings_of, numbered
-from .measures.measuring import (
-    SIMILARITY_FIELDS,
-    Measured,
-    asked_measures,
-    chosen_measures,
-    measure,
-    needed_fields,
-)
+from .measures.measuring import SIMILARITY_FIELDS, Measured, asked_measures, measure, needed_fields
 from .measures.semantic import coverage
 from .measures.shares import share_entropy
 from .measures.wavering import wavering_words
 from .models import LanguageModel, checked_name, load_model
-from .nli import NliModel, load_nli
+from .nli import NliModel, is_language_model, load_nli
 from .nli.language_model_judge import LanguageModelJudge
 from .options import (
     DEFAULT_METHOD,
     DEFAULT_MODEL,
     DEFAULT_NLI,
     DEFAULT_SIMILARITY,
+    PACKAGED,
+    Options,
     options_from,
     pick,
     several,
 )
 from .records import Cost, Generation, Question, Sampled, Setup, Substitution
-from .risk import Risk
+from .risk import CalibrationSource, calibrations_for, given_calibration
 from .sampling import SAMPLERS, SamplingRequest
 from .similarity import SimilarityModel, load_similarity
 
 ModelSource = str | Path | LanguageModel | Sequence[Any]
 NliSource = str | Path | NliModel | Sequence[Any]
-CalibrationSource = str | Path | Risk | None  # a file of `sdlg calibrate`
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,29 +91,30 @@ class Pipeline:
         measures: Sequence[str] = (),
         similarity_model: str | SimilarityModel | None = DEFAULT_SIMILARITY,
         other_models: Sequence[ModelSource] = (),
-        calibration: CalibrationSource = None,
+        calibration: CalibrationSource = PACKAGED,
         watch: Watch = _ignore,
         **options: object,
     ) -> None:
         self.method, self.preset = method.replace("-", "_"), preset
         self.options = options_from(preset, options)  # wrong options are told before models are loaded
         self._sampler = pick("method", SAMPLERS, self.method)
-        self.risk = calibration if isinstance(calibration, Risk | None) else Risk.load(calibration)
-        self.measures = asked_measures(measures, self.risk.origin.measure_name if self.risk else None)
+        self._calibration, self._own_measures = given_calibration(calibration), several(measures)
+        asked_measures(self._own_measures, ())  # as are unknown measures
         self._watch = watch
         others = several(other_models)
         self._named: dict[str, Any] = {"dtype": dtype, "tokenizer": tokenizer}
         self._named |= {"similarity_model": _name_of(similarity_model), "other_models": [*map(_name_of, others)]}
+        self._named["gradients"] = gradients if isinstance(nli, str) and is_language_model(nli) else None
         watch(Progress("load", f"language model {checked_name(model) if isinstance(model, str) else ''}"))
         self.model = load_model(model, device=device, dtype=dtype, tokenizer=tokenizer, retry_seconds=retry_seconds)
         watch(Progress("load", f"NLI model {nli if isinstance(nli, str) else ''}"))
         self.nli = load_nli(nli, device=device, language_model=self.model, gradients=gradients)
         self._similarity = Once(lambda: load_similarity(similarity_model, device=device) if similarity_model else None)
         loaded = tuple(load_model(other, device=device, dtype=dtype) for other in others)
+        self._calibrate()
         prompt, clustering = self.options.prompt, self.options.clustering
         similarity = self._similarity_for(self.measures)
         self.input_models = InputModels(self.model, self.nli, similarity, loaded, prompt, clustering)
-        self._warnings = self._checked_calibration()
         self._embedding_map = self._fit_map() if self.options.scoring.embeddings == "mapped" else None
 
     def changed(
@@ -132,14 +127,14 @@ class Pipeline:
         other.preset = preset or self.preset
         other._sampler = pick("method", SAMPLERS, other.method)
         other.options = options_from(preset, options) if preset else self.options.updated(**options)
-        other.measures = {**self.measures, **(chosen_measures(measures) if measures else {})}
+        other._own_measures = (*self._own_measures, *several(measures))
+        other._calibrate()
         other.input_models = replace(
             self.input_models,
             prompt=other.options.prompt,
             clustering=other.options.clustering,
             similarity=self._similarity_for(other.measures),
         )
-        other._warnings = other._checked_calibration()
         mapped = other.options.scoring.embeddings == "mapped"
         other._embedding_map = (self._embedding_map or other._fit_map()) if mapped else None
         return other
@@ -151,14 +146,15 @@ class Pipeline:
     def _similarity_for(self, measures: Mapping[str, Measure]) -> SimilarityModel | None:
         return self._similarity() if needed_fields(measures.values()) & SIMILARITY_FIELDS else None
 
-    def _checked_calibration(self) -> tuple[str, ...]:
-        """What differs from what the calibration was made with; an error where it says nothing of these answers."""
-        if self.risk is None:
-            return ()
-        return tuple(self.risk.check_setup(self.model.name, self.nli.name, self.method, self.options))
+    def _calibrate(self) -> None:
+        """Find the calibration; an error where one was named that says nothing of these answers."""
+        self.calibrations = calibrations_for(self._calibration, *self._setup)
+        self.calibrations.check_setup(*self._setup)
+        self.measures = asked_measures(self._own_measures, self.calibrations.measure_names)
 
-    def _format_warning(self, question: Question) -> list[str]:
-        return self.risk.differing_format(question) if self.risk else []
+    @property
+    def _setup(self) -> tuple[str, str, str, Options]:
+        return self.model.name, self.nli.name, self.method, self.options
 
     def _judge_note(self) -> list[str]:
         """Where clusters and gradients come from two models."""
@@ -246,8 +242,7 @@ class Pipeline:
             *reasons,
             *able.shortcomings,
             *self._judge_note(),
-            *self._warnings,
-            *self._format_warning(question),
+            *self.calibrations.differences(question, *self._setup),
         )
         result = Result(
             question=question,
@@ -263,33 +258,35 @@ class Pipeline:
             coverage=None if inputs.logprobs is None else coverage(inputs),
             cost=sampled.cost + Cost(seconds={"estimates": time.perf_counter() - started}),
             notes=notes,
-            setup=chosen_setup(self.measures, self.risk, **self._named),
+            setup=chosen_setup(self.measures, self.calibrations.fingerprint, **self._named),
             evidence=evidence_dict(measured.inputs) if self.measures else {},
             approximate=able.approximate,
             candidates=sampled.candidates,
             draws=sampled.draws_beside,
         )
-        return result if self.risk is None else replace(result, risk=self.risk.of(result))
+        return replace(result, risk=self.calibrations.risk_of(result))
 
 
 def chosen_setup(
     measures: Mapping[str, Measure],
-    risk: Risk | None,
+    calibration: str | None,
     *,
     dtype: str | None,
     tokenizer: str | None,
     similarity_model: str | None,
     other_models: Sequence[str],
+    gradients: str | None,
 ) -> Setup:
     """What shapes results besides models, method and options. Whatever does not matter here is left out."""
     compares = bool(needed_fields(measures.values()) & SIMILARITY_FIELDS)
     return Setup(
         tuple(measures),
-        None if risk is None else risk.fingerprint,
+        calibration,
         similarity_model if compares else None,
         tuple(other_models),
         dtype,
         tokenizer,
+        gradients,
     )
 
 

@@ -241,8 +241,8 @@ class AnswerRisk:
     probability: float | None
     sentence: str  # the same in words
     basis: str  # what it was measured on
-    measure: str
-    value: float | None  # of the measure
+    measure: str  # or several, with " + " between them
+    value: float | None  # of the measure, or the score that several make together
     keep: bool | None  # whether such answers may be kept for the calibration's error rate; None: not known
 
 
@@ -256,6 +256,7 @@ class Setup:
     other_models: tuple[str, ...] = ()
     dtype: str | None = None  # None: the default of the device
     tokenizer: str | None = None  # None: the model's own
+    gradients: str | None = None  # the NLI model that gives them; None: the judge of meaning itself
 
 
 @dataclass(frozen=True, slots=True)

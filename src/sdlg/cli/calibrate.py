@@ -16,6 +16,7 @@ _EXAMPLES = """examples:
   sdlg calibrate runs/x -o risk.json                                   # semantic entropy of SDLG → risk
   sdlg calibrate runs/x -o risk.json --error-rate 0.1 --plot risk.svg  # which answers to keep; the reliability plot
   sdlg calibrate runs/x -o risk.json --method multinomial --measure SE_MS --metric exact_match --threshold 1
+  sdlg calibrate runs/x -o risk.json --measures perplexity,NumSets     # a risk learned from both; auto chooses
   sdlg ask "Who wrote Hamlet?" --calibration risk.json                 # "about 7 in 10 such answers are wrong"
 
 A risk of 0.7: of this model's answers to such questions with this value of the measure, about 7 in 10 were wrong, as
@@ -27,7 +28,7 @@ def add_calibrate(commands: Any) -> None:
     """The command and its flags."""
     calibrate = commands.add_parser(
         "calibrate", help="learn from a run how likely an answer is to be wrong",
-        description="Fit and cross-validate a map from a measure to the probability that the answer is wrong.",
+        description="Fit and cross-validate a map from measures to the probability that the answer is wrong.",
         epilog=_EXAMPLES, formatter_class=argparse.RawDescriptionHelpFormatter,
     )  # fmt: skip
     calibrate.set_defaults(run=_calibrate)

@@ -14,9 +14,11 @@ from ..options import (
     GEMMA3,
     GROUPS,
     METHODS,
+    PACKAGED,
     PRESETS,
     Options,
     option_groups,
+    options_from,
 )
 from .files import names_in, quiet_transformers
 
@@ -71,7 +73,11 @@ def add_asking(models: Any) -> None:
     models.add_argument(
         "--measures", default="", metavar="NAMES", help="further measures, with commas (sdlg list measures)"
     )
-    models.add_argument("--calibration", metavar="FILE", help="of sdlg calibrate: says how many such answers are wrong")
+    models.add_argument(
+        "--calibration", default=PACKAGED, metavar="FILE",
+        help="of sdlg calibrate: says how many such answers are wrong; none: nothing does "
+        "(default: one that comes with sdlg, where it fits)",
+    )  # fmt: skip
     models.add_argument("--other-models", default="", metavar="NAMES", help="for aleatoric and epistemic parts")
 
 
@@ -97,14 +103,17 @@ def load_pipeline(parsed: argparse.Namespace, **more: Any) -> Pipeline:
 def named_setup(parsed: argparse.Namespace) -> Setup:
     """What the pipeline's results will say that they were made with, before any model is loaded."""
     from ..measures.measuring import asked_measures
+    from ..nli import is_language_model
     from ..pipeline import chosen_setup
-    from ..risk import Risk
+    from ..risk import calibrations_for
 
-    risk = None if parsed.calibration is None else Risk.load(parsed.calibration)
+    options, method = options_from(parsed.preset, named_options(parsed)), parsed.method.replace("-", "_")
+    calibrations = calibrations_for(parsed.calibration, parsed.model, parsed.nli, method, options)
     return chosen_setup(
-        asked_measures(names_in(parsed.measures), risk.origin.measure_name if risk else None), risk, dtype=parsed.dtype,
-        tokenizer=parsed.tokenizer, similarity_model=parsed.similarity_model,
+        asked_measures(names_in(parsed.measures), calibrations.measure_names), calibrations.fingerprint,
+        dtype=parsed.dtype, tokenizer=parsed.tokenizer, similarity_model=parsed.similarity_model,
         other_models=names_in(parsed.other_models),
+        gradients=parsed.gradients if is_language_model(parsed.nli) else None,
     )  # fmt: skip
 
 

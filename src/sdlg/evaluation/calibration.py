@@ -1,4 +1,4 @@
-"""From a measure to the probability that the answer is wrong: fitted, and cross-validated. The room of scikit-learn.
+"""From a measure to the probability that the answer is wrong: fitted, and cross-validated. A room of scikit-learn.
 
 In: values of a measure and which answers were wrong. Out: a `Calibration`, all of whose scores are out of fold: each
 answer is judged by a map that was fitted without it. The map itself is fitted on all answers.
@@ -12,14 +12,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from ..errors import BadOption, RunError
 from ..risk import RejectionRule
+from ..risk.combination import PLAIN, Combination
 from ..risk.maps import IsotonicMap, LogisticMap, RiskMap
 from .choice import AUTO, Choice
 from .rejection import Fold, ToRisk, keep_answers
@@ -53,6 +54,9 @@ class FittedCalibration:
     auroc: Figure  # of the measure itself: nothing is fitted for it
     keep: RejectionRule
     notes: tuple[str, ...]
+    combination: Combination = PLAIN
+    columns: tuple[int, ...] = (0,)  # the measures it is made of, of those that were given
+    comparison: Mapping[str, Any] = field(default_factory=dict)  # with the best single measure, where there are several
 
 
 def calibrate(
@@ -63,8 +67,8 @@ def calibrate(
     both = np.array([values, wrong], dtype=np.float64)
     is_complete = np.isfinite(both).all(axis=0)
     value, verdict = both[:, is_complete]
-    _check_classes(verdict, choice.folds)
-    smallest = 1 / (len(verdict) // number_of_bins(len(verdict)) + 2)
+    check_classes(verdict, choice.folds)
+    smallest = smallest_risk(len(verdict))
     fits = {
         kind: _fit(kind, value, verdict, choice, smallest, higher_is_less_certain)
         for kind in (FITTERS if choice.map == AUTO else [choice.map])
@@ -74,7 +78,7 @@ def calibrate(
     chosen = fits[best]
     reliability = judge_risks(chosen.out_of_fold, choice.seed)
     keep = keep_answers(
-        value, verdict, chosen.folds, _clipped(chosen.map, smallest), choice.error_rate,
+        value, verdict, chosen.folds, clipped(chosen.map, smallest), choice.error_rate,
         higher_is_less_certain=higher_is_less_certain,
     )  # fmt: skip
     return FittedCalibration(
@@ -89,7 +93,7 @@ def calibrate(
         brier_of_maps=briers,
         auroc=auroc(value if higher_is_less_certain else -value, verdict, seed=choice.seed),
         keep=keep,
-        notes=tuple(_notes(verdict, briers, best, reliability, keep)),
+        notes=tuple(findings(verdict, briers, best, reliability, keep)),
     )
 
 
@@ -133,24 +137,39 @@ def _fit(kind: str, values: Array, wrong: Array, choice: Choice, smallest: float
     def fitted_on(rows: Any) -> RiskMap:
         return FITTERS[kind](values[rows], wrong[rows], higher_is_less_certain)
 
-    splits = StratifiedKFold(choice.folds, shuffle=True, random_state=choice.seed).split(values, wrong)
-    folds = tuple(Fold(others, held_out, _clipped(fitted_on(others), smallest)) for others, held_out in splits)
-    return _Fit(fitted_on(slice(None)), folds, _out_of_fold(values, wrong, folds))
+    folds = tuple(
+        Fold(others, held_out, clipped(fitted_on(others), smallest)) for others, held_out in splits_of(wrong, choice)
+    )
+    return _Fit(fitted_on(slice(None)), folds, out_of_fold(values, wrong, folds))
 
 
-def _clipped(risk_map: RiskMap, smallest: float) -> ToRisk:
+def splits_of(wrong: Array, choice: Choice) -> list[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+    """(the others, those held out) of each fold: the same for the same verdicts, whatever is fitted."""
+    folds = StratifiedKFold(choice.folds, shuffle=True, random_state=choice.seed)
+    return list(folds.split(np.zeros(len(wrong)), wrong))
+
+
+def smallest_risk(n: int) -> float:
+    """No risk is finer than the bins in which it is checked: the rule of succession."""
+    return 1 / (n // number_of_bins(n) + 2)
+
+
+def clipped(risk_map: RiskMap, smallest: float) -> ToRisk:
+    """The map, no finer than it can be checked."""
     return lambda values: np.clip(risk_map(values), smallest, 1 - smallest)
 
 
-def _out_of_fold(values: Array, wrong: Array, folds: tuple[Fold, ...]) -> OutOfFold:
+def out_of_fold(values: Array, wrong: Array, folds: tuple[Fold, ...]) -> OutOfFold:
+    """What each fold's map says of the answers that it did not know; where it says nothing, the base rate."""
     risks, base_rates = np.empty(len(values)), np.empty(len(values))
     for fold in folds:
-        risks[fold.held_out] = fold.to_risk(values[fold.held_out])
         base_rates[fold.held_out] = wrong[fold.others].mean()
+        told = fold.to_risk(fold.to_score(values[fold.held_out]))
+        risks[fold.held_out] = np.where(np.isnan(told), base_rates[fold.held_out], told)
     return OutOfFold(risks, base_rates, wrong)
 
 
-def _check_classes(wrong: Array, folds: int) -> None:
+def check_classes(wrong: Array, folds: int) -> None:
     """Every fold must hold an answer of either class."""
     n = len(wrong)
     for name, count, way in (("wrong", int(wrong.sum()), "higher"), ("right", int((1 - wrong).sum()), "lower")):
@@ -165,9 +184,10 @@ def _check_classes(wrong: Array, folds: int) -> None:
 # -- what must be said --------------------------------------------------------------------------------------------
 
 
-def _notes(
+def findings(
     wrong: Array, briers: Mapping[str, float], best: str, reliability: Reliability, keep: RejectionRule
 ) -> Iterator[str]:
+    """What a reader of the calibration must know."""
     n, (fewest, name) = len(wrong), min((int(wrong.sum()), "wrong"), (int((1 - wrong).sum()), "right"))
     if len(briers) > 1:
         tried = ", ".join(f"{kind} {brier:.4f}" for kind, brier in briers.items())

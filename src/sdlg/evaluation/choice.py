@@ -22,6 +22,9 @@ class Choice:
 
     method: str | None = _option(None, "NAME", "a sampling method of the run (default: sdlg, or the only one)")
     measure: str | None = _option(None, "NAME", "a measure of the run (default: its semantic entropy)")
+    measures: str | None = _option(
+        None, "NAMES", "several, with commas: a risk learned from all of them; auto: from those that do best"
+    )
     samples: int | None = _option(None, "N", "the measure with the first N samples (default: all)")
     metric: str | None = _option(
         None, "NAME", "what judges the answers (default: same_answer, or rouge_l where the run has none)"
@@ -34,6 +37,10 @@ class Choice:
 
     def __post_init__(self) -> None:
         pick("map", dict.fromkeys((AUTO, *KINDS)), self.map)
+        if self.measures is not None and (self.measure is not None or self.map == "isotonic"):
+            raise BadOption(
+                "--measures learns a logistic map of several measures; leave out --measure and --map isotonic"
+            )
         if not 0 < self.error_rate < 1:
             raise BadOption(f"error_rate must be above 0 and below 1, not {self.error_rate}")
         if self.folds < 2:

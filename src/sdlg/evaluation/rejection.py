@@ -24,33 +24,42 @@ from .resampling import Array
 from .statistics import wilson_interval
 
 FEWEST_KEPT = 20  # of fewer answers an error rate means little
-ToRisk = Callable[[Array], Array]
+ToRisk = Callable[[Array], Array]  # scores → risks
+ToScore = Callable[[Array], Array]  # values of one measure (n,) or of several (n, measures) → scores
+
+
+def as_it_is(values: Array) -> Array:
+    """The score of one measure: its value."""
+    return values
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Fold:
-    """Answers that are held out, the others, and a map that was fitted on the others."""
+    """Answers that are held out, the others, and a score and a map that were fitted on the others."""
 
     others: NDArray[np.int64]
     held_out: NDArray[np.int64]
     to_risk: ToRisk
+    to_score: ToScore = as_it_is
 
 
 def keep_answers(
-    values: Array, wrong: Array, folds: Sequence[Fold], to_risk: ToRisk, limit: float, *, higher_is_less_certain: bool
-) -> RejectionRule:
+    values: Array, wrong: Array, folds: Sequence[Fold], to_risk: ToRisk, limit: float, *, higher_is_less_certain: bool,
+    to_score: ToScore = as_it_is,
+) -> RejectionRule:  # fmt: skip
     """The threshold chosen on all answers, and the counts under thresholds that did not know the answer's fold."""
     sign = 1.0 if higher_is_less_certain else -1.0
     is_kept = np.zeros(len(values), dtype=bool)
     for fold in folds:
-        training_values = values[fold.others]
-        threshold = choose_threshold(sign * training_values, fold.to_risk(training_values), limit)
-        is_kept[fold.held_out] = sign * values[fold.held_out] <= threshold
-    threshold = choose_threshold(sign * values, to_risk(values), limit)
+        training_scores = fold.to_score(values[fold.others])
+        threshold = choose_threshold(sign * training_scores, fold.to_risk(training_scores), limit)
+        is_kept[fold.held_out] = sign * fold.to_score(values[fold.held_out]) <= threshold
+    scores = to_score(values)
+    threshold = choose_threshold(sign * scores, to_risk(scores), limit)
     count, failures = int(is_kept.sum()), int(wrong[is_kept].sum())
     low, high = wilson_interval(failures, count) if count else (None, None)
     rule = RejectionRule(limit, None, count, failures, len(values), low, high)
-    reason = _why_none(rule, threshold, sign * values, to_risk(values))
+    reason = _why_none(rule, threshold, sign * scores, to_risk(scores))
     return replace(rule, reason=reason) if reason else replace(rule, threshold=sign * threshold)
 
 
@@ -62,7 +71,9 @@ def choose_threshold(uncertainty: Array, risks: Array, limit: float) -> float:
 
 
 def _up_to(uncertainty: Array, risks: Array) -> tuple[Array, Array, Array]:
-    """For each distinct value: how many answers lie up to it, and their mean risk."""
+    """For each distinct value: how many answers lie up to it, and their mean risk. An undefined one is never kept."""
+    is_there = ~np.isnan(uncertainty)
+    uncertainty, risks = uncertainty[is_there], risks[is_there]
     distinct, place = np.unique(uncertainty, return_inverse=True)
     sizes = np.cumsum(np.bincount(place)).astype(np.float64)
     return distinct, sizes, np.cumsum(np.bincount(place, weights=risks)) / sizes

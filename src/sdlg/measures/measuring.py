@@ -42,9 +42,9 @@ def chosen_measures(names: Sequence[str]) -> Mapping[str, Measure]:
     return {name: find_measure(name) for name in several(names)} if names else all_measures()
 
 
-def asked_measures(names: Sequence[str], calibrated: str | None) -> Mapping[str, Measure]:
-    """The measures of results: those that were named, and the one that a calibration reads; else none."""
-    wanted = [*several(names), *([calibrated] if calibrated else [])]
+def asked_measures(names: Sequence[str], calibrated: Sequence[str]) -> Mapping[str, Measure]:
+    """The measures of results: those that were named, and those that a calibration reads; else none."""
+    wanted = [*several(names), *calibrated]
     return chosen_measures(wanted) if wanted else {}
 
 

@@ -1,4 +1,4 @@
-"""A calibration: a map from a measure's value to a risk, what it was made with, and how good it was found to be."""
+"""A calibration: from measures to a score to a risk, what it was made with, and how good it was found to be."""
 
 from __future__ import annotations
 
@@ -14,91 +14,18 @@ import numpy as np
 
 from ..errors import BadOption
 from ..formats.files import write_whole
-from ..models import same_model
-from ..options import Options, flat_options, option_groups
+from ..options import Options
 from ..records import AnswerRisk
+from .combination import PLAIN, Combination
 from .files import FORMAT, build, build_map, read_object
 from .maps import MAPS, RiskMap
+from .origin import Origin
 
 if TYPE_CHECKING:
     from ..formats.results import Result
     from ..records import Question
 
-_CLUSTERING = ("equivalence", "linkage")
 _ONE_IN = (7, 10, 15, 20, 30, 50, 100, 200, 500, 1000)
-
-
-@dataclass(frozen=True, slots=True)
-class Origin:
-    """What a calibration was made with: it holds for that, and for little else."""
-
-    model: str
-    nli: str
-    method: str  # as the run names it, for example "multinomial:temperature=0.5:top_p=0.9"
-    preset: str
-    measure: str  # by its own name, for example "number_of_clusters @ strict+components"
-    higher_is_less_certain: bool
-    samples: int
-    metric: str
-    threshold: float  # an answer with a lower score of the metric is wrong
-    data: Mapping[str, Any]  # name, sha256, …
-    options: Mapping[str, Any]  # by name, without groups
-
-    @property
-    def measure_name(self) -> str:
-        """The measure without its clustering, as `--measures` takes it."""
-        return self.measure.split(" @ ")[0]
-
-    @property
-    def family(self) -> str:
-        """The sampling method without its options."""
-        return self.method.split(":")[0]
-
-    @property
-    def method_options(self) -> tuple[str, ...]:
-        """Names of the options that the method's name tells."""
-        return tuple(part.split("=")[0] for part in self.method.split(":")[1:])
-
-    def check_setup(self, model: str, nli: str, method: str, options: Options) -> list[str]:
-        """Warnings where answers are made otherwise; an error where another model, method or measure makes them."""
-        here, binding = flat_options(asdict(options)), self._binding()
-        if not same_model(self.model, model):
-            _same_or_error("--model", self.model, model)
-        _same_or_error("--method", self.family, method)
-        for name, made in binding.items():
-            _same_or_error(_flag(name), made, here[name])
-        compared = {name: made for name, made in self.options.items() if self._matters(name) and name not in binding}
-        pairs = [("--nli", self.nli, nli), ("--samples", self.samples, options.samples)]
-        pairs += [(_flag(name), made, here[name]) for name, made in compared.items()]
-        return [
-            f"the calibration was made with {flag} {made}, not {value}: the risk may be off"
-            for flag, made, value in pairs
-            if made != value
-        ]
-
-    def _binding(self) -> dict[str, Any]:
-        """Options that make the method or the measure another one."""
-        names = (*self.method_options, *(_CLUSTERING if " @ " in self.measure else ()))
-        return {name: self.options[name] for name in names if name in self.options and name in option_groups()}
-
-    def _matters(self, name: str) -> bool:
-        """Whether an option shapes the answers or the measure; one that we do not know is not ours to judge."""
-        group = option_groups().get(name)
-        if group is None or name in ("seed", "samples") or group == "estimation":
-            return False
-        return group != "scoring" or self.family == "sdlg"
-
-
-def _same_or_error(flag: str, made: Any, value: Any) -> None:
-    if made != value:
-        raise BadOption(
-            f"the calibration was made with {flag} {made}, not {value}, and says nothing of its answers; "
-            f"use {flag} {made}, or make another one with sdlg eval and sdlg calibrate"
-        )
-
-
-def _flag(name: str) -> str:
-    return f"--{name.replace('_', '-')}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +36,7 @@ class RejectionRule:
     """
 
     wanted: float  # error rate
-    threshold: float | None  # a value of the measure; None: no threshold keeps to that rate, for the reason given
+    threshold: float | None  # a score; None: no threshold keeps to that rate, for the reason given
     kept: int
     wrong: int  # of those kept
     n: int
@@ -130,7 +57,7 @@ class RejectionRule:
 
 @dataclass(frozen=True, slots=True)
 class Risk:
-    """Call it with a measure's value: the probability that such an answer is wrong.
+    """Call it with a score, the measure's value where there is one measure: how likely such an answer is wrong.
 
     So few answers were seen at each value that no risk below `smallest` or above 1 − `smallest` is known: with m
     answers in each of the bins in which the map was checked, that is 1 / (m + 2), the rule of succession.
@@ -146,8 +73,11 @@ class Risk:
     created: str
     notes: tuple[str, ...] = ()
     versions: Mapping[str, Any] = field(default_factory=dict)
+    combination: Combination = PLAIN
 
     def __post_init__(self) -> None:
+        if len(self.combination.weights) != len(self.origin.measures):
+            raise ValueError(f"{len(self.combination.weights)} weights are not of {len(self.origin.measures)} measures")
         if not 0 < self.n_wrong < self.n:
             raise ValueError(f"{self.n_wrong} wrong of {self.n} answers cannot be calibrated")
         if not 0 <= self.smallest < 0.5:
@@ -185,14 +115,8 @@ class Risk:
         return f"measured on {self.n} answers to {origin.data.get('name', 'questions')} ({'; '.join(details)})"
 
     def value_in(self, result: Result) -> float:
-        """The measure's value in a result: NaN if it is undefined there, an error if it was not asked for."""
-        measure = self.origin.measure_name
-        for name, estimate in result.estimates.items():
-            if measure in (name, estimate.options.get("variant")):
-                return estimate.value
-        if any(note.startswith(f"{measure}: ") for note in result.notes):
-            return math.nan
-        raise BadOption(f"the calibration is of {measure}, which the result does not have; add --measures {measure!r}")
+        """The score of a result: NaN if it is undefined there, an error if a measure was not asked for."""
+        return float(self.combination([_value_of(measure, result) for measure in self.origin.measure_names]))
 
     def of(self, result: Result) -> AnswerRisk:
         """The risk of a result's answer."""
@@ -233,7 +157,8 @@ class Risk:
         kind = next(name for name, sort in MAPS.items() if isinstance(self.map, sort))
         own = {part.name: getattr(self, part.name) for part in fields(self)}
         records = {"map": {"kind": kind, **_listed(asdict(self.map))}}
-        records |= {"origin": asdict(self.origin), "keep": asdict(self.keep)}
+        records |= {"origin": _listed(asdict(self.origin)), "keep": asdict(self.keep)}
+        records |= {"combination": _listed(asdict(self.combination))}
         return {"format": FORMAT, **_listed(own), **records, "base_rate": self.base_rate}
 
     def save(self, path: str | Path) -> None:
@@ -245,7 +170,7 @@ class Risk:
     def load(cls, path: str | Path) -> Risk:
         """Read a file and check it."""
         row, where = read_object(Path(path)), f"the calibration {path}"
-        if missing := [name for name in ("map", "origin", "keep") if name not in row]:
+        if missing := [name for name in ("combination", "map", "origin", "keep") if name not in row]:
             raise BadOption(f"{where} has no {', '.join(missing)}")
         return build(
             cls,
@@ -254,7 +179,17 @@ class Risk:
             map=build_map(row["map"], f"{where}, map"),
             origin=build(Origin, row["origin"], f"{where}, origin"),
             keep=build(RejectionRule, row["keep"], f"{where}, keep"),
+            combination=build(Combination, row["combination"], f"{where}, combination"),
         )
+
+
+def _value_of(measure: str, result: Result) -> float:
+    for name, estimate in result.estimates.items():
+        if measure in (name, estimate.options.get("variant")):
+            return estimate.value
+    if any(note.startswith(f"{measure}: ") for note in result.notes):
+        return math.nan
+    raise BadOption(f"the calibration is of {measure}, which the result does not have; add --measures {measure!r}")
 
 
 def _listed(row: dict[str, Any]) -> dict[str, Any]:

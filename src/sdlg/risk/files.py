@@ -1,19 +1,20 @@
-"""The file `sdlg.calibration/1`: checked when it is read."""
+"""The file `sdlg.calibration/2`: checked when it is read. Files of the first format, of one measure, are read, too."""
 
 from __future__ import annotations
 
 import json
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, Field, fields
+from dataclasses import MISSING, Field, asdict, fields
 from pathlib import Path
 from typing import Any, TypeVar
 
 from ..errors import BadOption
 from ..options import pick
+from .combination import PLAIN
 from .maps import MAPS
 
-FORMAT = "sdlg.calibration/1"
+FORMAT, _OLD_FORMAT = "sdlg.calibration/2", "sdlg.calibration/1"
 T = TypeVar("T")
 
 
@@ -27,9 +28,17 @@ def read_object(path: Path) -> dict[str, Any]:
         raise BadOption(f"{path} is not a calibration: it is not valid JSON ({error})") from error
     if not isinstance(row, dict) or "format" not in row:
         raise BadOption(f"{path} is not a calibration: it has no format; make one with sdlg calibrate")
-    if row["format"] != FORMAT:
+    if row["format"] not in (FORMAT, _OLD_FORMAT):
         raise BadOption(f"{path} has the format {row['format']!r}, but this version reads {FORMAT}")
-    return row
+    return _of_one_measure(row) if row["format"] == _OLD_FORMAT else row
+
+
+def _of_one_measure(row: dict[str, Any]) -> dict[str, Any]:
+    """A file of the first format as one of today: its one measure is the score."""
+    origin = row.get("origin")
+    if isinstance(origin, dict) and "measure" in origin:
+        row = {**row, "origin": {**origin, "measures": [origin["measure"]]}}
+    return {**row, "combination": {name: list(value) for name, value in asdict(PLAIN).items()}}
 
 
 def build(kind: Callable[..., T], row: object, where: str, **made: object) -> T:

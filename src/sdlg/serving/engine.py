@@ -67,8 +67,9 @@ class Engine:
 
     @property
     def methods(self) -> list[str]:
-        """Those that the model can do, and that the calibration, if there is one, speaks of."""
-        return [self.pipeline.method] if self.calibrated else [name for name in SAMPLERS if self._is_able(name)]
+        """Those that the model can do, and that the calibration, if one was named, speaks of."""
+        named = self.pipeline.calibrations.is_named
+        return [self.pipeline.method] if named else [name for name in SAMPLERS if self._is_able(name)]
 
     def _is_able(self, method: str) -> bool:
         try:
@@ -79,8 +80,8 @@ class Engine:
 
     @property
     def calibrated(self) -> bool:
-        """Whether results tell a risk."""
-        return self.pipeline.risk is not None
+        """Whether results may tell a risk."""
+        return bool(self.pipeline.calibrations.risks)
 
     def ask(
         self,
