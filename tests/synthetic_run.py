@@ -46,6 +46,7 @@ class Plan:
     texts: dict[int, str] = field(default_factory=dict)  # question number → what the model says
     options: dict[str, object] = field(default_factory=dict)
     sizes_known: bool = True  # how many parameters the models have
+    costed: bool = False  # scores of the answer alone, and the seconds of each method
 
 
 def write_run(folder: Path, **changes: object) -> Path:
@@ -98,11 +99,20 @@ def _question_rows(plan: Plan, number: int) -> dict[str, dict]:
     sizes = {"model": 134_515_008, "nli": 22_713_216} if plan.sizes_known else {}
     asked = {"id": name, "question": question, "parameters": sizes}
     return {
-        "generate": {**asked, "answer": answer, "cost": _cost(40, 5), "methods": generated},
-        "cluster": {"id": name, "methods": {method: _clustered(picks) for method, picks in drawn.items()}},
+        "generate": {**asked, "answer": answer, "cost": _cost(40, 5), "methods": generated, **_seconds(plan)},
+        "cluster": {
+            "id": name,
+            "methods": {method: _clustered(picks) for method, picks in drawn.items()},
+            "nli_pairs": 20,
+            "seconds": 0.4,
+        },
         "measure": {"id": name, **_measured(plan, number, difficulty, drawn, random)},
         "judge": {"id": name, **_judged(plan, difficulty, random)},
     }
+
+
+def _seconds(plan: Plan) -> dict:
+    return {"seconds": {"answer": 0.5, **dict.fromkeys(plan.methods, 2.0)}} if plan.costed else {}
 
 
 def _draw(plan: Plan, method: str, difficulty: float, random: np.random.Generator) -> list[int]:
@@ -169,6 +179,11 @@ def _measured(plan: Plan, number: int, difficulty: float, drawn: dict, random: n
             if name == "SAR" and number < plan.skipped + plan.undefined:
                 values[method][stored] = [None] * len(picks)
                 reasons.setdefault(method, {})[stored] = "needs the relevance of each token"
+        if plan.costed:
+            own = np.random.default_rng([plan.seed, number, 1])
+            for name in ("PPL", "G-NLL"):
+                value = difficulty + float(own.normal(0.0, 0.35))
+                values[method][stored_name(name)] = [value] * len(picks)
     return {"values": values, "reasons": reasons}
 
 

@@ -44,8 +44,8 @@ from synthetic_run import write_run
 SCRIPT = "The town is <script>alert('x')</script> & Paris."
 TUNED = ("sdlg", "sdlg:attribution_weight=0", "multinomial:temperature=0.25", "multinomial:temperature=0.5",
          "multinomial:temperature=1.0", "diverse_beam:diversity_penalty=0.2")  # fmt: skip
-SECTIONS = ("what-was-run", "main-results", "samples", "efficiency", "compute", "heat-maps", "rejection",
-            "comprehensive", "search", "ablation", "halves", "examples")  # fmt: skip
+SECTIONS = ("what-was-run", "against-cost", "main-results", "samples", "efficiency", "compute", "heat-maps",
+            "rejection", "comprehensive", "search", "ablation", "halves", "examples")  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -602,6 +602,62 @@ def test_without_parameters_there_are_tokens_but_no_flops(tmp_path):
     cells = row(table(read_report([folder]), "compute"), "truthfulqa · smollm2", "SDLG")
     assert cells[2].is_defined
     assert cells[-1].reason == "the run does not say how many parameters its models have"
+
+
+# -- what it finds, and what it costs -------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def costed(tmp_path_factory):
+    return write_run(tmp_path_factory.mktemp("costed") / "x", questions=80, undefined=0, costed=True)
+
+
+def test_scores_are_compared_with_perplexity_and_their_cost_stands_beside_them(costed):
+    view = views_of([load_run(costed)])[0]
+    found = table(read_report([costed]), "against-cost")
+    labels = [cells.cells[1] for cells in found.rows]
+    assert labels == [
+        "likelihood of the answer", "perplexity of the answer", "SAR, N = 10", "semantic entropy, multinomial, N = 10",
+        "semantic entropy, diverse beams, N = 10", "SDLG, N = 4", "SDLG, N = 10",
+    ]  # fmt: skip
+    _, _, own, paired, error, error_paired, _, _, seconds, tokens = row(found, view.label, "SDLG, N = 4")
+    assert own.value == pytest.approx(brute_auroc(costed, "sdlg", "SE*_SDLG", n=4))
+    baseline = row(found, view.label, "perplexity of the answer")
+    assert paired.value == pytest.approx(own.value - baseline[2].value)
+    assert error_paired.value == pytest.approx(error.value - baseline[4].value)
+    assert paired.low < paired.value < paired.high
+    assert baseline[3] == ""
+    assert (baseline[8].value, baseline[9].value) == (0.5, 45.0)  # the answer alone
+    whole = row(found, view.label, "SDLG, N = 10")
+    assert 0.5 < seconds.value < whole[8].value
+    assert 45 < tokens.value < whole[9].value
+
+
+def test_the_error_rate_is_that_of_the_most_certain_share(costed):
+    view = views_of([load_run(costed)])[0]
+    scores, wrong = view.scores("sdlg", "SE*_SDLG"), view.wrong(view.target)
+    kept = np.argsort(scores)[: round(0.8 * len(scores))]
+    found = row(table(read_report([costed]), "against-cost"), view.label, "SDLG, N = 10")
+    assert found[4].value == pytest.approx(wrong[kept].mean())
+
+
+def test_auroc_is_drawn_against_the_cost(costed):
+    lines = {line.label: line for line in chart(read_report([costed]), "auroc-cost-1-truthfulqa-smollm2").lines}
+    assert lines["perplexity of the answer"].is_point
+    assert lines["perplexity of the answer"].x == (0.5,)
+    sdlg = lines["SDLG, N = 10"]
+    assert len(sdlg.x) == 9
+    assert list(sdlg.x) == sorted(sdlg.x)
+
+
+def test_what_was_chosen_on_one_half_is_told_on_the_other(tmp_path):
+    folder = write_run(tmp_path / "x", questions=80, undefined=0, costed=True, methods=TUNED)
+    view = views_of([load_run(folder)])[0]
+    found = table(read_report([folder]), "against-cost")
+    assert "chosen on the first half and told on the other" in found.caption
+    other = half_a(view)
+    expected = brute_auroc(folder, "sdlg", "SE*_SDLG", keep=lambda name: not other(name))
+    assert row(found, view.label, "SDLG, N = 10")[2].value == pytest.approx(expected)
 
 
 # -- words ------------------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from ..errors import BadOption
 from ..evaluation.defaults import DEFAULT_METHODS, DEFAULT_METRICS
 from ..options import DEFAULT_MODEL, DEFAULT_NLI, DEFAULT_SIMILARITY
 from .files import names_in, quiet_transformers
-from .flags import add_models, add_options, named_options
+from .flags import add_gradients, add_models, add_options, named_options
 
 if TYPE_CHECKING:
     from ..evaluation.plan import Plan
@@ -30,12 +30,13 @@ _EXAMPLES = """examples:
   sdlg eval --data triviaqa --out runs/served --model http://127.0.0.1:8000/v1#my-model --in-flight 32
   sdlg report runs/trivia -o report.html
 
-data sets: truthfulqa, coqa, triviaqa (from the hub, or from --data-dir), coqa_test (from --data-dir), or any JSONL file
-with question, references, optionally false_references, context, id.
+data sets: truthfulqa, coqa, triviaqa (from the hub, or from --data-dir), coqa_test, open_questions (from --data-dir),
+or any JSONL file with question, references, optionally false_references, context, id.
 stages: generate → cluster → measure → judge; none named: all of them.
 """
 _DEFAULTS = {
     "model": DEFAULT_MODEL, "nli": DEFAULT_NLI, "preset": "default", "similarity_model": DEFAULT_SIMILARITY,
+    "gradients": DEFAULT_NLI,
 }  # fmt: skip
 _STAGES = ("generate", "cluster", "measure", "judge", "export")
 
@@ -50,7 +51,9 @@ def add_eval(commands: Any) -> None:
     command.set_defaults(run=_eval)
     command.add_argument("stage", nargs="?", choices=_STAGES, metavar="STAGE", help=", ".join(_STAGES))
     command.add_argument("--out", required=True, metavar="DIR", help="the run's folder; one that exists is resumed")
-    command.add_argument("--data", metavar="NAME|FILE", help="truthfulqa, coqa, coqa_test, triviaqa or a JSONL file")
+    command.add_argument(
+        "--data", metavar="NAME|FILE", help="truthfulqa, coqa, coqa_test, triviaqa, open_questions or a JSONL file"
+    )
     command.add_argument(
         "--data-dir", metavar="DIR", help="where the named data sets are (default: SDLG_DATA, the hub)"
     )
@@ -69,7 +72,7 @@ def add_eval(commands: Any) -> None:
     command.add_argument("--ray-address", metavar="ADDRESS", help="of the cluster (default: one on this machine)")
     command.add_argument("--workers", type=int, metavar="N", help="for ray: how many (default: 2)")
     command.add_argument("--debug", action="store_true", help="show tracebacks")
-    add_models(command)
+    add_gradients(add_models(command))
     add_options(command)
 
 
@@ -125,6 +128,7 @@ def _plan(parsed: argparse.Namespace, folder: Path) -> Plan:
             methods=tuple(names_in(parsed.methods)) if parsed.methods else DEFAULT_METHODS,
             measures=measures, metrics=metrics or DEFAULT_METRICS, clusterings=clusterings, limit=parsed.limit,
             similarity_model=parsed.similarity_model, dtype=parsed.dtype, bleurt=parsed.bleurt,
+            gradients=parsed.gradients,
         )  # fmt: skip
     assert plan is not None
     named = replace(plan, bleurt=parsed.bleurt or plan.bleurt)

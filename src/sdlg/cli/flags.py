@@ -63,12 +63,17 @@ def add_models(command: argparse.ArgumentParser) -> Any:
     return models
 
 
-def add_asking(models: Any) -> None:
-    """What is done with the models, for commands that ask questions."""
+def add_gradients(models: Any) -> None:
+    """The model for SDLG's gradients, where the judge of meaning has none."""
     models.add_argument(
         "--gradients", default=DEFAULT_NLI, metavar="NAME",
         help=f"NLI model for the gradients where --nli is a language model (default: {DEFAULT_NLI})",
     )  # fmt: skip
+
+
+def add_asking(models: Any) -> None:
+    """What is done with the models, for commands that ask questions."""
+    add_gradients(models)
     models.add_argument("--method", default=DEFAULT_METHOD, help=f"{', '.join(METHODS)} (default: {DEFAULT_METHOD})")
     models.add_argument(
         "--measures", default="", metavar="NAMES", help="further measures, with commas (sdlg list measures)"

@@ -16,12 +16,13 @@ from ..errors import BadOption, RunError, UnknownName, first_line
 from .base import DataRow, DataSet, DataSource, Item, json_rows
 from .coqa import COQA, COQA_TEST
 from .jsonl import read_items
+from .open_questions import OPEN_QUESTIONS
 from .triviaqa import TRIVIAQA
 from .truthfulqa import TRUTHFULQA
 
 __all__ = ["SOURCES", "DataSet", "DataSource", "Item", "choose_items", "load_data"]
 
-SOURCES = {source.name: source for source in (TRUTHFULQA, COQA, COQA_TEST, TRIVIAQA)}
+SOURCES = {source.name: source for source in (TRUTHFULQA, COQA, COQA_TEST, TRIVIAQA, OPEN_QUESTIONS)}
 _FILE_ENDINGS = (".jsonl", ".json", ".ndjson")
 
 

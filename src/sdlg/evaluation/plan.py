@@ -16,11 +16,11 @@ from ..errors import BadOption, RunError
 from ..measures.base import Measure
 from ..measures.table import all_measures, find_measure
 from ..models import checked_name
-from ..options import GROUPS, Clustering, Options, flat_options, option_groups, options_from, pick
+from ..options import DEFAULT_NLI, GROUPS, Clustering, Options, flat_options, option_groups, options_from, pick
 from ..sampling import SAMPLERS
 from .defaults import DEFAULT_METHODS, DEFAULT_METRICS
 
-_FIXED = ("data", "model", "nli", "preset", "methods", "similarity_model", "limit", "dtype")
+_FIXED = ("data", "model", "nli", "preset", "methods", "similarity_model", "limit", "dtype", "gradients")
 _OF_ONE_SAMPLER = {"branchings", "relevance", "proposals"}
 _SHORT = {"penalty": "diversity_penalty"}
 # All methods of a run are about the same initial answer, from as many samples.
@@ -54,6 +54,7 @@ class Plan:
     similarity_model: str
     limit: int | None = None
     dtype: str | None = None
+    gradients: str = DEFAULT_NLI  # the NLI model that gives them where a language model judges meaning
     # What may be added to later.
     measures: tuple[str, ...] = ()
     metrics: tuple[str, ...] = DEFAULT_METRICS
@@ -112,7 +113,7 @@ def make_plan(
     **others: Any,
 ) -> Plan:
     """A plan, or the first thing that is wrong with it. No measures named: all that need no further language model."""
-    for name in (model, nli, others.get("similarity_model", "")):
+    for name in (model, nli, others.get("similarity_model", ""), others.get("gradients", "")):
         checked_name(name)  # before it is written into run.json
     options = options_from(preset, changes)
     names = tuple(parse_method(name, options).name for name in methods)
@@ -138,6 +139,7 @@ def _further(clusterings: tuple[str, ...], options: Options) -> tuple[str, ...]:
 def plan_from(described: Mapping[str, Any]) -> Plan:
     """The plan of a run that has begun."""
     try:
+        described = {"gradients": DEFAULT_NLI, **described}  # older runs had no other
         named = {f.name: described[f.name] for f in fields(Plan) if f.name not in ("options", "preset")}
     except KeyError as error:
         raise RunError(f"the plan in run.json is damaged: it has no {error}") from error

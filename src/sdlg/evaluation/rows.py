@@ -14,6 +14,7 @@ from ..clustering import PairTable
 from ..formats.codec import cost_dict, read_cost, read_sampled, read_samples, sample_dict, sampled_dict
 from ..records import Cost, Sample, Sampled
 
+ANSWER = "answer"  # among the seconds; no method is called so
 StageRow = dict[str, Any]
 Values = Mapping[str, Mapping[str, list[float | None]]]  # method → measure → its value with 1, 2, …, N samples
 Reasons = Mapping[str, Mapping[str, str]]  # method → measure → why it has no value
@@ -29,7 +30,7 @@ class Generated:
     cost: Cost = field(default_factory=Cost)  # of the initial answer
     parameters: Mapping[str, int | None] = field(default_factory=dict)
     skipped: str = ""
-    seconds: float = 0.0
+    seconds: Mapping[str, float] = field(default_factory=dict)  # of the answer, and of each method's samples
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +81,7 @@ def generated_row(generated: Generated) -> StageRow:
         "cost": cost_dict(generated.cost),
         "parameters": dict(generated.parameters),
         "methods": {name: sampled_dict(sampled) for name, sampled in generated.methods.items()},
-        "seconds": generated.seconds,
+        "seconds": dict(generated.seconds),
     }
 
 
@@ -127,7 +128,7 @@ def read_generated(row: StageRow) -> Generated:
         methods={name: read_sampled(sampled) for name, sampled in row["methods"].items()},
         cost=read_cost(row.get("cost") or {}),
         parameters=row.get("parameters", {}),
-        seconds=row.get("seconds", 0.0),
+        seconds=seconds if isinstance(seconds := row.get("seconds"), dict) else {},  # once it was only their sum
     )
 
 

@@ -54,7 +54,7 @@ class RunModels:
         """The NLI model."""
         self.announce(f"loading the NLI model {self.plan.nli}")
         own = self.language_model if self.plan.nli == SELF else None
-        return load_nli(self.plan.nli, device=self._runtime.device, language_model=own)
+        return load_nli(self.plan.nli, device=self._runtime.device, language_model=own, gradients=self.plan.gradients)
 
     @cached_property
     def similarity(self) -> SimilarityModel | None:

@@ -23,7 +23,7 @@ from ..records import Estimate, Sample, Sampled
 from ..sampling import SAMPLERS, InitialAnswer, SamplingRequest, initial_answer
 from ..sampling.request import as_sample
 from .plan import AT_HAND, Method, Plan, seeded
-from .rows import Clustered, Generated, JudgedAnswer, MeasuredSamples, MethodClusters
+from .rows import ANSWER, Clustered, Generated, JudgedAnswer, MeasuredSamples, MethodClusters
 from .run_models import RunModels
 
 Counts = list[dict[str, Estimate | Unavailable]]  # measures with 1, 2, …, N samples
@@ -36,9 +36,8 @@ def generate(item: Item, models: RunModels) -> Generated:
     question = item.question.text
     if item.fault:
         return Generated(question, skipped=item.fault)
-    started = time.perf_counter()
     try:
-        return replace(_generated(item, models), seconds=time.perf_counter() - started)
+        return _generated(item, models)
     except (PromptTooLong, BadQuestion) as error:
         return Generated(question, skipped=str(error))
 
@@ -50,13 +49,20 @@ def _generated(item: Item, models: RunModels) -> Generated:
     options = plan.options.updated(seed=methods[0].options.seed, min_probability=lowest)
     prompt = model.prompt(item.question, options.prompt, options.decoding.stop_rule)
     models.announce("answering")
+    started = time.perf_counter()
     initial = initial_answer(model, prompt, options, lambda *_: None)
+    sampled, seconds = {}, {ANSWER: time.perf_counter() - started}
+    for method in methods:
+        started = time.perf_counter()
+        sampled[method.name] = _sampled(item, method, initial, models)
+        seconds[method.name] = time.perf_counter() - started
     return Generated(
         question=item.question.text,
         answer=as_sample(model, initial.generation),
-        methods={method.name: _sampled(item, method, initial, models) for method in methods},
+        methods=sampled,
         cost=initial.cost.from_cold(),
         parameters={"model": model.capabilities.parameters, "nli": models.nli.parameters},
+        seconds=seconds,
     )
 
 

@@ -77,11 +77,32 @@ def paired_difference(
     """AUROC(a) − AUROC(b) on the questions that have both scores."""
     cases = _cases_with_verdicts(wrong, scores_a, scores_b)
     first, second = (auroc_of(scores, cases.target) for scores in cases.scores)
-    reason = _one_class(cases, "a difference of AUROCs")
-    differences = _resampled(lambda counts: first(counts) - second(counts), cases, reason, resamples, seed)
-    usable = differences[1:][np.isfinite(differences[1:])]
-    share = float(np.mean(usable <= 0)) if usable.size else math.nan
-    return Difference(**_summary(differences, cases, reason), share_not_above=share)
+    return _difference(first, second, cases, _one_class(cases, "a difference of AUROCs"), resamples, seed)
+
+
+def error_at_coverage(
+    scores: ArrayLike, wrong: ArrayLike, coverage: float, *, resamples: int = RESAMPLES, seed: int = 0
+) -> Figure:
+    """The error rate among the answers that are given, where this share of them is: the most certain ones."""
+    cases = _cases_with_verdicts(wrong, scores)
+    return _figure(_error_of(cases, 0, coverage), cases, _empty(cases), resamples, seed)
+
+
+def paired_error_difference(
+    scores_a: ArrayLike, scores_b: ArrayLike, wrong: ArrayLike, coverage: float, *, resamples: int = RESAMPLES,
+    seed: int = 0,
+) -> Difference:  # fmt: skip
+    """Error rate by a − error rate by b at the same coverage, on the questions that have both: below 0 a is better."""
+    cases = _cases_with_verdicts(wrong, scores_a, scores_b)
+    first, second = (_error_of(cases, k, coverage) for k in (0, 1))
+    return _difference(first, second, cases, _empty(cases), resamples, seed)
+
+
+def _error_of(cases: _CompleteCases, place: int, coverage: float) -> Statistic:
+    if not 0 < coverage <= 1:
+        raise ValueError(f"a coverage is above 0 and at most 1, not {coverage}")
+    kept = max(1, round(coverage * cases.n))
+    return mean_kept(cases.scores[place], cases.target, range(kept - 1, kept))
 
 
 def prediction_rejection_ratio(
@@ -222,6 +243,15 @@ def _kept_range(n: int, max_rejection: float) -> range:
 
 def _figure(statistic: Statistic, cases: _CompleteCases, reason: str, resamples: int, seed: int) -> Figure:
     return Figure(**_summary(_resampled(statistic, cases, reason, resamples, seed), cases, reason))
+
+
+def _difference(
+    first: Statistic, second: Statistic, cases: _CompleteCases, reason: str, resamples: int, seed: int
+) -> Difference:
+    differences = _resampled(lambda counts: first(counts) - second(counts), cases, reason, resamples, seed)
+    usable = differences[1:][np.isfinite(differences[1:])]
+    share = float(np.mean(usable <= 0)) if usable.size else math.nan
+    return Difference(**_summary(differences, cases, reason), share_not_above=share)
 
 
 def _resampled(statistic: Statistic, cases: _CompleteCases, reason: str, resamples: int, seed: int) -> Array:

@@ -16,6 +16,7 @@ from ..results import RunResults, load_run
 from .charts import DotChart, LineChart
 from .elements import Block, Paragraph, Report, Section
 from .sections.ablation import ablation
+from .sections.against_cost import against_cost
 from .sections.comprehensive import comprehensive
 from .sections.cost import cost
 from .sections.examples import examples
@@ -30,6 +31,7 @@ from .tiles import tiles_of
 from .views import RunView, views_of
 
 _SECTIONS: tuple[Callable[[Sequence[RunView]], Section], ...] = (
+    against_cost,
     main_table,
     tree,
     efficiency,

@@ -39,7 +39,9 @@ LOOKS: Mapping[str, tuple[str, str]] = {
     "SE*_DBS": ("green", "solid"),
     "SE*_SDLG": ("blue", "solid"),
 }
-_FAMILY_COLOURS = {"sdlg": "blue", "multinomial": "vermillion", "diverse_beam": "green"}
+_FAMILY_COLOURS = {
+    "sdlg": "blue", "multinomial": "vermillion", "arithmetic": "orange", "diverse_beam": "green", "steered": "purple",
+}  # fmt: skip
 FAMILY_NAMES = {"sdlg": "SDLG", "multinomial": "multinomial", "diverse_beam": "diverse beam"}
 WEIGHTS = ("attribution_weight", "substitution_weight", "importance_weight")
 
