@@ -250,3 +250,14 @@ def test_every_source_names_its_file_and_its_hub():
     for source in SOURCES.values():
         assert source.file.endswith(".jsonl")
         assert source.hub is None or source.hub[0].count("/") == 1
+
+
+def test_open_questions_are_asked_alone_with_the_golden_answers_as_references():
+    rows = [{"id": "nq-0", "question": "Who?", "golden": ["Her", "She"], "answers": [{"text": "He", "right": False}]}]
+    (item,) = SOURCES["open_questions"].read(rows, "default")
+    assert (item.id, item.references, item.question.shots, item.question.context) == (
+        "open-nq-0",
+        ("Her", "She"),
+        (),
+        None,
+    )

@@ -18,7 +18,9 @@ from sdlg.evaluation.statistics import (
     accuracy_rejection,
     area_under_risk_coverage,
     auroc,
+    error_at_coverage,
     paired_difference,
+    paired_error_difference,
     prediction_rejection_ratio,
     risk_coverage,
     wilson_interval,
@@ -330,6 +332,24 @@ def test_a_score_differs_from_itself_by_nothing():
     scores, wrong = made_up(100)
     found = paired_difference(scores, scores, wrong)
     assert (found.value, found.low, found.high, found.share_not_above) == (0.0, 0.0, 0.0, 1.0)
+
+
+@given(judged(), st.sampled_from([0.5, 0.8, 1.0]))
+def test_the_error_rate_at_a_coverage_is_the_risk_curves(data, coverage):
+    scores, wrong = data
+    kept = max(1, round(coverage * len(wrong)))
+    found = error_at_coverage(scores, wrong, coverage, resamples=0)
+    assert found.value == pytest.approx(risk_coverage(scores, wrong).y[kept - 1])
+
+
+def test_error_rates_differ_by_their_difference_paired():
+    scores, wrong = made_up()
+    other = made_up(signal=0.2, seed=1)[0] + wrong
+    found = paired_error_difference(scores, other, wrong, 0.5)
+    alone = [error_at_coverage(one, wrong, 0.5).value for one in (scores, other)]
+    assert found.value == pytest.approx(alone[0] - alone[1])
+    assert found.low <= found.value <= found.high
+    assert paired_error_difference(scores, scores, wrong, 0.8).high == 0.0
 
 
 def test_the_share_of_resamples_without_a_gain_tells_the_direction():

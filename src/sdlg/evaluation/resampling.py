@@ -70,7 +70,7 @@ def mean_kept(scores: Array, target: Array, places: range) -> Statistic:
         after = np.cumsum(tied, axis=1)
         means = sums / np.maximum(tied, 1)
         excess = np.cumsum(sums, axis=1) - sums - (after - tied) * means
-        first, last = (np.maximum(edge, places.start).astype(np.int64) for edge in (after - tied, after))
+        first, last = (np.clip(edge, places.start, places.stop).astype(np.int64) for edge in (after - tied, after))
         areas = (last - first) * means + excess * (harmonic[last] - harmonic[first])
         averages: Array = areas.sum(axis=1) / len(places)
         return averages
