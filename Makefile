@@ -65,7 +65,7 @@ STAGE  ?= 85m
 LMS    := smollm2 gemma3-270m
 CELLS  := triviaqa coqa open
 STAGES := $(CELLS:%=experiments-%) experiments-search experiments-scores
-METHODS ?= sdlg,multinomial,arithmetic,diverse-beam
+METHODS ?= sdlg,multinomial,arithmetic,diverse-beam,steered
 EVAL   := OMP_NUM_THREADS=1 timeout --signal=INT $(STAGE) $(BIN)/sdlg eval --data-dir $(DATA) --limit $(LIMIT) --seed 0
 MORE   := OMP_NUM_THREADS=1 timeout --signal=INT $(STAGE) $(BIN)/sdlg eval measure --measures 'P(True)'
 SHORT  := --prompt plain --stop-at sentence

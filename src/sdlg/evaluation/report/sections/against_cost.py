@@ -62,7 +62,7 @@ _KINDS = (
     _Kind("semantic entropy, multinomial", "multinomial", "SE*_MS"),
     _Kind("semantic entropy, arithmetic", "arithmetic", "SE*_MS"),
     _Kind("semantic entropy, diverse beams", "diverse_beam", "SE*_DBS"),
-    _Kind("semantic entropy, steered", "steered", "SE*_MS"),
+    _Kind("semantic entropy, steered", "steered", "semantic_entropy_self_normalised"),
     _Kind("SDLG", "sdlg", "SE*_SDLG", 4),
     _Kind("SDLG", "sdlg", "SE*_SDLG"),
 )
