@@ -104,6 +104,28 @@ def test_a_bad_method_is_told_before_anything_is_loaded(text, error, words):
         parse_method(text, Options())
 
 
+def test_the_model_of_the_gradients_is_part_of_a_run_and_older_runs_had_the_default():
+    plan = plan_of("x.jsonl", gradients="another")
+    assert plan.fixed()["gradients"] == "another"
+    assert plan_from(plan.to_dict()) == plan
+    older = {name: value for name, value in plan.to_dict().items() if name != "gradients"}
+    assert plan_from(older).gradients == "nli-minilm"
+
+
+def test_the_judge_of_a_run_is_loaded_with_its_gradients(monkeypatch):
+    named = []
+    monkeypatch.setattr(run_models, "load_nli", lambda name, **more: named.append(more["gradients"]))
+    _ = run_models.RunModels(plan_of("x.jsonl", gradients="another"), run_models.RuntimeConfig()).nli
+    assert named == ["another"]
+
+
+def test_the_seconds_of_the_answer_and_of_each_method_are_kept(tmp_path, scripted):
+    run_evaluation(plan_of(write(tmp_path / "x.jsonl"), methods=("sdlg", "multinomial")), tmp_path / "run")
+    kept = [row["seconds"] for row in Store(tmp_path / "run").rows("generate").values() if "seconds" in row]
+    assert kept
+    assert all(set(seconds) == {"answer", "sdlg", "multinomial"} for seconds in kept)
+
+
 def test_bad_plans_are_told():
     with pytest.raises(UnknownName, match="unknown measure"):
         plan_of("x.jsonl", measures=("SE_XX",))

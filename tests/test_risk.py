@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import io
 import json
 import math
@@ -19,6 +20,7 @@ from rich.console import Console
 
 import sdlg
 from fakes import fake_pipeline
+from sdlg.cli.flags import add_asking, add_models, add_options, named_setup
 from sdlg.errors import BadOption, RunError, UnknownName
 from sdlg.formats.files import write_whole
 from sdlg.options import Options, flat_options
@@ -526,6 +528,24 @@ def test_what_is_named_goes_before_what_comes_with_the_package(packaged, tmp_pat
 
 def test_every_calibration_in_the_package_can_be_read():
     assert all(made.origin.measures for made in lookup.packaged_risks(lookup.FOLDER))
+
+
+@pytest.mark.parametrize(("judge", "gradients"), [("self", "another"), ("nli-minilm", None)])
+def test_the_model_of_the_gradients_is_part_of_the_setup_where_it_matters(judge, gradients):
+    parser = argparse.ArgumentParser()
+    add_asking(add_models(parser))
+    add_options(parser)
+    assert named_setup(parser.parse_args(["--nli", judge, "--gradients", "another"])).gradients == gradients
+
+
+def test_what_the_command_says_beforehand_of_a_packaged_calibration_is_what_results_say(packaged, monkeypatch):
+    made = for_result(asked(calibration="none"), model="smollm2", nli="nli-minilm")
+    made.save(packaged / "a.json")
+    parser = argparse.ArgumentParser()
+    add_asking(add_models(parser))
+    add_options(parser)
+    assert named_setup(parser.parse_args(["--equivalence", "strict"])).calibration == made.fingerprint
+    assert named_setup(parser.parse_args(["--calibration", "none"])).calibration is None
 
 
 # -- with an answer -----------------------------------------------------------------------------------------------
