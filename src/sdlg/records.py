@@ -57,9 +57,7 @@ class Prompt:
     token_ids: tuple[int, ...]
     stop: StopRule
     style: str = "chat"  # or "plain", where the answer follows "A:" on the same line, or "raw"
-    boundaries: tuple[
-        int, ...
-    ] = ()  # token counts at which another prompt may part from it: after context, after shots
+    boundaries: tuple[int, ...] = ()  # token counts at which another prompt may part from it (after context, shots)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from ..options import Estimation
 from ..records import Estimate
 from . import semantic
 from .base import Array, MeasureInputs
+from .drawn import self_normalised_entropy
 from .table import measure_all
 
 HEADLINE = "semantic_entropy"
@@ -69,8 +70,7 @@ def _semantic_entropy(inputs: MeasureInputs, options: Estimation) -> Estimate:
         return Estimate(semantic.frequency_entropy(inputs), "nats", True, {"weighting": "frequency"})
     weighting = _weighting(inputs, options.weighting)
     if weighting == "drawn":
-        masses = semantic.cluster_log_masses(inputs, semantic.drawn_log_weights(inputs))
-        return Estimate(semantic.proper_entropy(masses), "nats", True, {"weighting": "self_normalised"})
+        return Estimate(self_normalised_entropy(inputs), "nats", True, {"weighting": "self_normalised"})
     value = semantic.LOGARITHMS[options.logarithm](semantic.cluster_log_masses(inputs, log_terms(inputs, options)))
     likelihood: Mapping[str, str] = {} if weighting == "branch_mass" else {"likelihood": options.likelihood}
     variant = {"weighting": weighting, "logarithm": options.logarithm, "duplicates": "counted", **likelihood}

@@ -55,11 +55,6 @@ def importance_masses(samples: MeasureInputs) -> Array:
     return semantic.cluster_log_masses(samples, log_weights(samples)) - math.log(len(samples))
 
 
-def drawn_masses(samples: MeasureInputs) -> Array:
-    """log Σ p(y)/q(y)."""
-    return semantic.cluster_log_masses(samples, semantic.drawn_log_weights(samples))
-
-
 def branch_masses(samples: MeasureInputs) -> Array:
     """log ΣW."""
     weights = semantic.branch_log_masses(samples) if _is_one_tree(samples) else _unknown(samples)
@@ -274,15 +269,6 @@ MEASURES = (
         "Entropy of the clusters' shares of the answers; needs no likelihoods. For multinomial samples.",
         "H(N_c/N) (Eq. 6 in Eq. 7)",
         aliases=("DSE",),
-    ),
-    _measure(
-        "self_normalised",
-        partial(_entropy, masses=drawn_masses, formula=semantic.proper_entropy),
-        frozenset({"logprobs", "clusters", "proposals"}),
-        "Self-normalised importance sampling: for answers of steered sampling, drawn from q in the model's place.",
-        "H(m/Σm), m_c = Σ p(y)/q(y)",
-        cost="N answers by steered sampling + NLI of pairs of distinct answers",
-        aliases=("SE_steered",),
     ),
     *_improper(),
     *_proper(),
