@@ -7,7 +7,7 @@ flight everything happens in the calling thread. Local models are `one_at_a_time
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
 from contextvars import copy_context
 from functools import partial, wraps
@@ -102,3 +102,15 @@ def one_at_a_time(method: Callable[Concatenate[S, P], B]) -> Callable[Concatenat
             return method(self, *args, **kwargs)
 
     return with_turn
+
+
+def in_turns(turn: RLock, steps: Iterable[A]) -> Iterator[A]:
+    """What an iteration gives, each step of it under the lock; others may have their turn between two."""
+    iterator = iter(steps)
+    while True:
+        with holding(turn):
+            try:
+                step = next(iterator)
+            except StopIteration:
+                return
+        yield step

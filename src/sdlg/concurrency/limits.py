@@ -4,13 +4,14 @@
         ...  # raises TimedOut after 30 s, Cancelled after limit.cancel()
 
 The limit holds for all that is called inside, like a cancel scope. What works step by step calls `check_limit`; what
-waits for others uses `wait_for`, what takes turns `holding`. A limit inside another one ends with it.
+waits for others uses `wait_for`, what takes turns `holding`. A limit inside another one ends with it. Work that others
+may overtake (`lanes`) gives way at the same steps, but never while it holds what they may need.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError, Future
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -97,6 +98,8 @@ class Limit:
 
 
 _current: ContextVar[Limit | None] = ContextVar("limit", default=None)
+_pause: ContextVar[Callable[[], None] | None] = ContextVar("pause", default=None)
+_locks_held: ContextVar[int] = ContextVar("locks_held", default=0)
 
 
 @contextmanager
@@ -111,8 +114,26 @@ def limited(limit: Limit) -> Iterator[Limit]:
         _current.reset(token)
 
 
+@contextmanager
+def pausing(pause: Callable[[], None]) -> Iterator[None]:
+    """Inside, `pause` is called at every step at which no lock is held. It returns when the work may go on."""
+    token = _pause.set(pause)
+    try:
+        yield
+    finally:
+        _pause.reset(token)
+
+
 def check_limit() -> None:
-    """Raise if the limit that holds here is over."""
+    """Raise if the limit that holds here is over; wait here if others go first."""
+    raise_if_over()
+    pause = _pause.get()
+    if pause is not None and not _locks_held.get():
+        pause()
+
+
+def raise_if_over() -> None:
+    """Raise if the limit that holds here is over; never wait."""
     limit = _current.get()
     if limit is not None:
         limit.check()
@@ -124,9 +145,11 @@ def holding(lock: RLock) -> Iterator[None]:
     check_limit()
     while not lock.acquire(timeout=_LOOK_AGAIN_SECONDS):
         check_limit()
+    token = _locks_held.set(_locks_held.get() + 1)
     try:
         yield
     finally:
+        _locks_held.reset(token)
         lock.release()
 
 

@@ -18,7 +18,7 @@ from transformers import AutoModelForSequenceClassification
 
 from ..concurrency.in_flight import one_at_a_time
 from ..errors import LabelNotFound, ModelNotFound, first_line
-from ..loading.batching import run_in_batches
+from ..loading.batching import batch_characters, run_in_batches
 from ..loading.devices import pick_device
 from ..loading.tokenizers import load_tokenizer
 from ..records import Cost
@@ -88,14 +88,15 @@ class SequenceClassifier:
 
     # -- verdicts -----------------------------------------------------------------------------------------------
 
-    @one_at_a_time
     def judge(self, question: str, pairs: Sequence[tuple[str, str]]) -> Judged:
         """Whether the first answer entails the second, for each pair."""
         statements = {answer: self._statement(question, answer)[0] for pair in pairs for answer in pair}
         wanted = [(statements[first], statements[second]) for first, second in pairs]
-        verdicts = run_in_batches(self._run, (pair for pair in wanted if pair[0] != pair[1]), _BATCH)
+        different = (pair for pair in wanted if pair[0] != pair[1])
+        verdicts = run_in_batches(self._run, different, _BATCH, batch_characters(self.model.device))
         return Judged(tuple(verdicts.get(pair, SAME_TEXT) for pair in wanted), Cost(nli_pairs=len(verdicts)))
 
+    @one_at_a_time  # a batch, not all of them: others may have a turn between two
     def _run(self, batch: Sequence[tuple[str, str]]) -> list[NliProbabilities]:
         inputs = self.tokenizer(
             [pair[0] for pair in batch], [pair[1] for pair in batch], padding=True, return_tensors="pt"
@@ -135,6 +136,7 @@ class SequenceClassifier:
         too_long = len(self._offsets(kept)) - self._statement_tokens
         return (kept, start) if too_long <= 0 else self._shortened(text, begin, budget - too_long)
 
+    @one_at_a_time  # tokenizers are not for several threads
     def _offsets(self, text: str) -> list[tuple[int, int]]:
         encoded = self.tokenizer(text, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
         return [tuple(span) for span in encoded["offset_mapping"]]

@@ -18,7 +18,7 @@ from transformers.utils import cached_file
 
 from ..concurrency.in_flight import one_at_a_time
 from ..errors import ModelNotFound, NotSupported, first_line
-from ..loading.batching import run_in_batches
+from ..loading.batching import batch_characters, run_in_batches
 from ..loading.devices import pick_device
 from ..loading.tokenizers import load_tokenizer
 from .base import Array
@@ -63,12 +63,12 @@ class SentenceEncoder:
         self._model, self._tokenizer, self._turn = model.eval(), tokenizer, RLock()
         self.texts_run = 0
 
-    @one_at_a_time
     def embed(self, texts: Sequence[str]) -> Array:
         """(texts, width)."""
-        rows = run_in_batches(self._run, texts, _BATCH)
+        rows = run_in_batches(self._run, texts, _BATCH, batch_characters(self._model.device))
         return np.stack([rows[text] for text in texts])
 
+    @one_at_a_time  # a batch, not all of them: others may have a turn between two
     def _run(self, batch: list[str]) -> Array:
         self.texts_run += len(batch)
         inputs = self._tokenizer(
@@ -103,12 +103,13 @@ class CrossEncoder:
             raise NotSupported(f"{self.name} has {model.config.num_labels} outputs; a similarity cross-encoder has one")
         self._model, self._tokenizer, self._turn = model.eval(), tokenizer, RLock()
 
-    @one_at_a_time
     def similarity(self, pairs: Sequence[tuple[str, str]]) -> Array:
         """One score per pair."""
-        scores = run_in_batches(self._run, (pair for pair in pairs if pair[0] != pair[1]), _BATCH)
+        different = (pair for pair in pairs if pair[0] != pair[1])
+        scores = run_in_batches(self._run, different, _BATCH, batch_characters(self._model.device))
         return np.array([scores.get(pair, 1.0) for pair in pairs])
 
+    @one_at_a_time
     def _run(self, batch: Sequence[tuple[str, str]]) -> list[float]:
         inputs = self._tokenizer(
             [pair[0] for pair in batch], [pair[1] for pair in batch],

@@ -7,6 +7,7 @@ the network, so it is also where forward tokens and steps are counted.
 from __future__ import annotations
 
 import inspect
+import threading
 from collections.abc import Sequence
 from typing import Any
 
@@ -68,6 +69,13 @@ def _room_columns(end: int) -> int:
     return -(-(end + max(_SPARE_COLUMNS, end // 4)) // _SPARE_COLUMNS) * _SPARE_COLUMNS
 
 
+class _Counts(threading.local):
+    """Of the thread that asks: threads take turns with a network, also in the middle of their work."""
+
+    forward_tokens = 0
+    steps = 0
+
+
 class Network:
     """A causal language model, seen as a function from tokens to logits."""
 
@@ -80,8 +88,17 @@ class Network:
         self._cache_name = "past_key_values" if "past_key_values" in accepted else "cache_params"  # Mamba's word for it
         self._config = model.config.get_text_config()
         self._additive_masks = getattr(self._config, "_attn_implementation", "sdpa") == "eager"
-        self.forward_tokens = 0
-        self.steps = 0
+        self._counts = _Counts()
+
+    @property
+    def forward_tokens(self) -> int:
+        """Tokens that this thread has run."""
+        return self._counts.forward_tokens
+
+    @property
+    def steps(self) -> int:
+        """How often this thread has called the network."""
+        return self._counts.steps
 
     @property
     def windows(self) -> dict[str, int | None]:
@@ -132,8 +149,8 @@ class Network:
 
     def _call(self, cache: Cache, ids: Tensor, positions: Tensor, mask: Any, keep: int = 0) -> Tensor:
         """Logits of the last `keep` columns; 0, as in transformers: of all."""
-        self.forward_tokens += ids.numel()
-        self.steps += 1
+        self._counts.forward_tokens += ids.numel()
+        self._counts.steps += 1
         extra: dict[str, Any] = {"logits_to_keep": keep} if keep and self._takes_keep else {}
         if self.takes_positions:
             extra["position_ids"] = positions.to(self.device)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from threading import RLock
 from typing import Any, TypeVar
 
@@ -17,8 +18,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ...concurrency.in_flight import one_at_a_time
-from ...concurrency.limits import check_limit
+from ...concurrency.in_flight import in_turns, one_at_a_time
+from ...concurrency.limits import check_limit, holding
 from ...options import BEAMS, STRATEGIES, Decoding
 from ...records import Cost, Generation, Prompt, Question, StopRule
 from ..base import (
@@ -190,7 +191,6 @@ class TransformersModel:
         results = [next(left[prefix], None) for prefix in prefixes]
         return [result.continuation for result in results if result is not None]
 
-    @one_at_a_time
     def score(self, prompt: Prompt, texts: Sequence[str], *, ended: Sequence[bool] | None = None) -> Scored:
         """The likelihood of given answers, tokenised here, once. Their ending is the likeliest token that ends one."""
         answers = [self._words.answer_ids(prompt, text) for text in texts]
@@ -199,12 +199,15 @@ class TransformersModel:
         endings = self._words.ending_ids(prompt.stop)
         has_ending = [bool(endings) and (ended is None or ended[k] or not answers[k]) for k in range(len(texts))]
         started = self._network.forward_tokens, self._network.steps
-        prefix_kv, tip, reused = self._prefix_kv(prompt, at_tip=False)
-        tree = LAYOUTS[self.layout](prefix_kv)
-        starts = self._starts(tree, prefix_kv, prompt.token_ids, [()] * len(answers), tip)
-        paths = score_paths(tree, starts, answers, [endings if has else [] for has in has_ending])
-        tree.close()
-        self._store.keep(prefix_kv)
+        with holding(self._turn):
+            prefix_kv, tip, reused = self._prefix_kv(prompt, at_tip=False)
+            tree = LAYOUTS[self.layout](prefix_kv)
+            starts = self._starts(tree, prefix_kv, prompt.token_ids, [()] * len(answers), tip)
+        wanted = [endings if has else [] for has in has_ending]
+        paths = score_paths(tree, starts, answers, wanted, partial(in_turns, self._turn))  # the prefix is ours alone
+        with holding(self._turn):
+            tree.close()
+            self._store.keep(prefix_kv)
         generations = tuple(
             Generation(text, ids, tuple(steps[: len(ids)]), "eos" if has else "length", (steps[-1],) if has else ())
             for text, ids, steps, has in zip(texts, answers, paths, has_ending, strict=True)
