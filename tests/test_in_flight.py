@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 
 import pytest
 
@@ -301,7 +301,7 @@ def test_waiting_for_a_thread_is_part_of_the_timeout():
 
 
 def test_cancelling_a_task_stops_its_work():
-    stopped = threading.Event()
+    stopped, ended = threading.Event(), threading.Event()
 
     def work():
         try:
@@ -311,14 +311,17 @@ def test_cancelling_a_task_stops_its_work():
             raise
 
     async def cancelled_soon():
-        task = asyncio.create_task(in_thread(work))
+        task = asyncio.create_task(in_thread(work, pool, ended=ended.set))
         await asyncio.sleep(0.05)
+        assert not ended.is_set()
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
 
-    asyncio.run(cancelled_soon())
-    assert stopped.wait(10)
+    with ThreadPoolExecutor(1) as pool:
+        asyncio.run(cancelled_soon())
+        assert stopped.wait(10)
+        assert ended.wait(10)
 
 
 def scripted_pipeline(**options):

@@ -90,10 +90,9 @@ def test_nobody_stands_aside_with_a_lock_in_hand(monkeypatch):
             check_limit()  # would wait for the short work, which waits for the lock
         return "done"
 
-    with beside(lanes, work) as long:
-        with lanes.short():
-            held.set()
-            assert long.result(5) == "done"
+    with beside(lanes, work) as long, lanes.short():
+        held.set()
+        assert long.result(5) == "done"
 
 
 def test_long_texts_make_small_batches_so_that_the_deadline_is_looked_at_often():

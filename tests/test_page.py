@@ -343,7 +343,7 @@ def test_the_answers_perplexity_counts_its_ending_in_results_of_every_version(op
     assert values == pytest.approx([math.exp(2), math.exp(2), math.exp(3), math.exp(3)])
 
 
-def test_a_permanent_link_shows_the_result_from_history_or_asks_again(open_page, stub, chromium):  # noqa: F811
+def test_a_permanent_link_shows_the_result_from_history_or_asks_again_at_a_click(open_page, stub, chromium):  # noqa: F811
     stub.reply = streamed(as_json(asked()))
     page = open_page(stub.url)
     ask_on(page)
@@ -354,7 +354,11 @@ def test_a_permanent_link_shows_the_result_from_history_or_asks_again(open_page,
     again = open_page(link, context=page.context)
     again.locator(".verdict").wait_for()
     assert len(stub.asked) == 1  # from the history
-    elsewhere = open_page(link)
+    elsewhere = open_page(f"{link}&compare=1")
+    elsewhere.locator("#status", has_text="Press Ask").wait_for()
+    elsewhere.wait_for_timeout(300)
+    assert len(stub.asked) == 1  # any site can lead a visitor here
+    elsewhere.get_by_role("button", name="Ask", exact=True).click()
     elsewhere.locator(".verdict").wait_for()
     assert len(stub.asked) == 2
     assert stub.asked[0] == stub.asked[1]

@@ -550,7 +550,9 @@ def test_messages_become_instructions_shots_and_a_question():
 def test_settings_tell_what_may_be_asked(server):
     found = server.get("/v1/settings").json()
     assert found["model"] == "scripted"
-    assert found["limits"] == {"samples": 20, "max_tokens": 512, "prompt_characters": 32768}
+    assert found["limits"] == {
+        "samples": 20, "max_tokens": 512, "prompt_characters": 32768, "answers": 50, "given_work": 400_000,
+    }  # fmt: skip
     assert found["defaults"] == {"method": "sdlg", "samples": 4, "max_tokens": 64, "seed": 0, "preset": "default"}
     assert found["needs_key"] is False
     assert found["calibrated"] is False
@@ -1092,5 +1094,5 @@ def test_the_documentation_names_every_metric_and_limit(server):
     text = DOCUMENT.read_text(encoding="utf-8")
     for name in re.findall(r"^# TYPE (\w+) ", server.get("/metrics").text, re.MULTILINE):
         assert name.removesuffix("_created") in text
-    for value in ("512", "32,768", "1 MB", "16 KB"):
+    for value in ("512", "32,768", "400,000", "1 MB", "16 KB"):
         assert value in text

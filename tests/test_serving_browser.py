@@ -64,7 +64,10 @@ def test_ask_watch_look_around_compare_and_come_back(site, open_page):  # noqa: 
     again = open_page(link, context=page.context)  # the same browser remembers
     answered(again)
     assert again.locator(".answer .text").first.inner_text() == answer
-    stranger = open_page(link)  # another one asks again: same seed, same answer
+    stranger = open_page(link)  # another one asks again, when told to: same seed, same answer
+    stranger.locator("#status", has_text="Press Ask").wait_for()
+    assert stranger.locator("#result *").count() == 0
+    stranger.keyboard.press("Enter")
     answered(stranger)
     assert stranger.locator(".answer .text").first.inner_text() == answer
 

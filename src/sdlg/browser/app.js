@@ -1,25 +1,24 @@
 // The page: it listens to its form and its address. What a result looks like is in view.js.
 
-import { ask, compare, fail, pending, show, shown, stop } from "./asking.js";
+import { ask, compare, fail, otherMethod, pending, show, shown, stop, suggest } from "./asking.js";
 import { applySettings, askedInForm, askedInLink, fillForm, linkOf } from "./form.js";
 import { keep, listHistory, recall } from "./history.js";
 import { call } from "./server.js";
 import { settings } from "./settings.js";
 import { at, say } from "./status.js";
 
-/** Show what the address asks for: from the history if it is there, else by asking again. */
+/** Show what the address asks for, from the history. What is not there waits for a click: a link on any page leads here. */
 async function openLink() {
   const link = askedInLink(location.hash);
   if (!link) return;
   const { asked, compared } = link;
   fillForm(asked);
+  stop();
+  at("error").replaceChildren();
   const result = recall(asked);
-  if (result) {
-    stop();
-    at("error").replaceChildren();
-    show(asked, result);
-  } else await ask(asked);
-  if (compared && shown) await compare(shown);
+  if (!result) return suggest();
+  show(asked, result);
+  if (compared && recall(otherMethod(asked))) await compare(shown);
 }
 
 function listen() {

@@ -51,6 +51,16 @@ export function ask(asked) {
   }, again);
 }
 
+/** A question that came with a link: nothing is asked before the visitor wants it. */
+export function suggest() {
+  shown = null;
+  at("sheet").classList.remove("two");
+  for (const place of ["result", "share"]) at(place).replaceChildren();
+  at("compare").hidden = true;
+  say("This question came with a link. Press Ask to have it answered.");
+  at("submit").focus();
+}
+
 export function show(asked, result) {
   shown = { asked, result };
   at("sheet").classList.remove("two");
@@ -62,15 +72,16 @@ export function show(asked, result) {
 function offer(asked, compared = false) {
   const link = new URL(linkOf(asked, compared), location.href).href;
   at("share").replaceChildren(copyButton("Copy link", () => link));
-  at("compare").textContent = `Compare with ${otherMethod(asked) === "sdlg" ? "SDLG" : "multinomial sampling"}`;
-  at("compare").hidden = compared || !settings.methods.includes(otherMethod(asked));
+  at("compare").textContent = `Compare with ${otherMethod(asked).method === "sdlg" ? "SDLG" : "multinomial sampling"}`;
+  at("compare").hidden = compared || !settings.methods.includes(otherMethod(asked).method);
 }
 
-const otherMethod = (asked) => (asked.method === "multinomial" ? "sdlg" : "multinomial");
+/** The same question with the method that it is compared with. */
+export const otherMethod = (asked) => ({ ...asked, method: asked.method === "multinomial" ? "sdlg" : "multinomial" });
 
 export function compare(first) {
   return alone(async (signal, clock) => {
-    const asked = { ...first.asked, method: otherMethod(first.asked) };
+    const asked = otherMethod(first.asked);
     say("Asking the same with the other method …");
     const result = recall(asked) ?? (await fetchResult(asked, signal, () => clock.news()));
     remember(asked, result);

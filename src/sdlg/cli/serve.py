@@ -24,7 +24,7 @@ _EXAMPLES = f"""examples:
   curl http://127.0.0.1:8077/v1/uncertainty -H 'Content-Type: application/json' -d '{{"question": "Who wrote Hamlet?"}}'
 
 the key is read from the environment ({KEY}); clients send it as `Authorization: Bearer KEY`
-Ctrl-C finishes what is running, refuses what waits, then exits; a second one stops at once
+Ctrl-C finishes what is done within --grace seconds, refuses what waits, then exits; a second one stops at once
 """
 
 
@@ -54,9 +54,11 @@ def _add_limits(serve: argparse.ArgumentParser) -> None:
     for flag, sort, default, text in (
         ("--queue", int, usual.queue, "requests that may wait"),
         ("--deadline", float, usual.deadline, "seconds per request"),
+        ("--grace", float, usual.grace, "seconds to finish answers in when told to stop"),
         ("--limit-samples", int, usual.limits.samples, "most per request"),
         ("--limit-tokens", int, usual.limits.max_tokens, "longest answer"),
         ("--limit-characters", int, usual.limits.prompt_characters, "longest prompt"),
+        ("--limit-work", int, usual.limits.given_work, "characters that models read to measure given answers"),
     ):
         shown = {int: "N", float: "S"}[sort]
         serve.add_argument(flag, type=sort, default=default, metavar=shown, help=f"{text} (default: {default:.10g})")
@@ -84,10 +86,13 @@ def _settings(parsed: argparse.Namespace) -> Settings:
         )
     if not 0 <= parsed.port <= 65_535:
         raise BadOption(f"--port must be from 0 to 65535, not {parsed.port}")
-    limits = Limits(parsed.limit_samples, parsed.limit_tokens, parsed.limit_characters)
+    limits = Limits(
+        parsed.limit_samples, parsed.limit_tokens, parsed.limit_characters, given_work=parsed.limit_work
+    )  # fmt: skip
     return Settings(
-        queue=parsed.queue, deadline=parsed.deadline, key=key, hosts=_hosts(parsed.host) if local else (),
-        origins=tuple(parsed.allow_origin), in_flight=parsed.in_flight, limits=limits,
+        queue=parsed.queue, deadline=parsed.deadline, grace=parsed.grace, key=key,
+        hosts=_hosts(parsed.host) if local else (), origins=tuple(parsed.allow_origin), in_flight=parsed.in_flight,
+        limits=limits,
     )  # fmt: skip
 
 

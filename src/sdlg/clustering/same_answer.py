@@ -13,7 +13,7 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -21,6 +21,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from ..concurrency.limits import check_limit
 from ..errors import BadOption
 from ..loading.cache_folder import home_folder
 from ..nli.base import NliProbabilities
@@ -138,8 +139,14 @@ def shared_words(one: Mapping[str, float], other: Mapping[str, float]) -> float:
         return 0.0
     if _is_acronym(list(few), list(many)):
         return 1.0
-    likeness = {word: max(_alike(word, candidate) for candidate in many) for word in few}
+    likeness = {word: _likeness(word, many) for word in few}
     return sum(weight * likeness[word] for word, weight in few.items()) / sum(few.values())
+
+
+def _likeness(word: str, candidates: Iterable[str]) -> float:
+    """To the candidate that it resembles most. Long answers have many words: the deadline counts here, too."""
+    check_limit()
+    return max(_alike(word, candidate) for candidate in candidates)
 
 
 def overlap(one: Mapping[str, float], other: Mapping[str, float]) -> float:

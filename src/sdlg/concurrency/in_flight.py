@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
 from contextvars import copy_context
-from functools import partial, wraps
+from functools import cache, partial, wraps
 from threading import RLock
 from typing import Concatenate, ParamSpec, Protocol, TypeVar
 
@@ -68,13 +68,23 @@ def _done(work: Callable[[A], B], item: A) -> Future[B]:
     return future
 
 
-async def in_thread(work: Callable[[], B], pool: Executor | None = None, *, seconds: float | None = None) -> B:
+async def in_thread(
+    work: Callable[[], B],
+    pool: Executor | None = None,
+    *,
+    seconds: float | None = None,
+    ended: Callable[[], None] | None = None,
+) -> B:
     """Work that waits, for `await`. Cancelling it stops the work at its next step.
 
-    The time it may take counts from now, so waiting until a thread is free is part of it.
+    The time it may take counts from now, so waiting until a thread is free is part of it. `ended` is called, in
+    whichever thread, when the work has really stopped: that is later than its caller has given it up.
     """
     limit, context = Limit(seconds), copy_context()
-    running = asyncio.get_running_loop().run_in_executor(pool, lambda: context.run(_limited, limit, work))
+    future = (pool or _threads()).submit(context.run, _limited, limit, work)
+    if ended is not None:
+        future.add_done_callback(lambda _: ended())
+    running = asyncio.wrap_future(future)
     try:
         while not running.done():
             await asyncio.wait([running], timeout=limit.remaining())
@@ -84,6 +94,12 @@ async def in_thread(work: Callable[[], B], pool: Executor | None = None, *, seco
     finally:  # nobody waits any more: work that has not begun never does, the rest ends at its next step
         limit.cancel()
         running.cancel()
+
+
+@cache
+def _threads() -> ThreadPoolExecutor:
+    """For those who have no pool of their own."""
+    return ThreadPoolExecutor(thread_name_prefix="sdlg")
 
 
 class _TakesTurns(Protocol):

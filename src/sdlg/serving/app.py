@@ -50,7 +50,8 @@ class Service:
 
     def __init__(self, pipeline: Pipeline, settings: Settings) -> None:
         self.settings, self.engine = settings, Engine(pipeline, settings)
-        self.admission = Admission(settings.in_flight or pipeline.in_flight, settings.queue, settings.deadline)
+        places = settings.in_flight or pipeline.in_flight
+        self.admission = Admission(places, settings.queue, settings.deadline, settings.grace)
         self.metrics = Metrics(self.admission)
 
     def answered(self, ask: Ask, watch: Watch | None = None) -> Result:
@@ -59,9 +60,11 @@ class Service:
         self.metrics.result(result)
         return result
 
-    async def whole(self, request: Request, work: Callable[[], T], form: Callable[[T], dict[str, Any]]) -> Response:
+    async def whole(
+        self, request: Request, work: Callable[[], T], form: Callable[[T], dict[str, Any]], amount: int = 0
+    ) -> Response:
         """The work's result in one piece; a client that goes away takes its work with it."""
-        with self.admission.enter() as slot:
+        with self.admission.enter(amount) as slot:
             working = asyncio.ensure_future(self.admission.run(slot, work))
             gone = asyncio.ensure_future(disconnected(request.receive))
             try:
@@ -79,9 +82,9 @@ class Service:
             return await self.whole(request, lambda: self.answered(ask), reply.whole)
         return self.streamed(lambda watch: self.answered(ask, watch), Chunks(reply, ask))
 
-    def streamed(self, work: Callable[[Watch], T], teller: Any) -> Response:
+    def streamed(self, work: Callable[[Watch], T], teller: Any, amount: int = 0) -> Response:
         """The same as a stream."""
-        return EventStream(self.admission, self.admission.enter(), work, teller, self.settings)
+        return EventStream(self.admission, self.admission.enter(amount), work, teller, self.settings)
 
 
 def create_app(pipeline: Pipeline, settings: Settings | None = None) -> FastAPI:
@@ -118,8 +121,8 @@ def _add_questions(app: FastAPI, service: Service) -> None:
         if body.answers is not None:
             score = score_of(engine, body)
             if body.stream:
-                return service.streamed(lambda _: score(), RowEvents())
-            return await service.whole(request, score, dict)
+                return service.streamed(lambda _: score(), RowEvents(), score.work)
+            return await service.whole(request, score, dict, score.work)
         ask = ask_of(engine, body)
         if body.stream:
             return service.streamed(lambda watch: service.answered(ask, watch), OurEvents(ask))
@@ -174,7 +177,10 @@ def _add_facts(app: FastAPI, service: Service) -> None:
     async def settings() -> Response:
         """What may be asked of this server."""
         defaults = {"method": pipeline.method, "samples": options.samples, "max_tokens": options.decoding.max_tokens}
-        limits = {name: getattr(engine.limits, name) for name in ("samples", "max_tokens", "prompt_characters")}
+        limits = {
+            name: getattr(engine.limits, name)
+            for name in ("samples", "max_tokens", "prompt_characters", "answers", "given_work")
+        }
         return JsonAnswer(
             {
                 "model": engine.name,

@@ -23,7 +23,7 @@ _REASONS = {
     413: "the body is too large",
     415: "the body is not JSON",
     421: "a host name that is not this server's",
-    422: "the body has wrong or unknown fields; the message lists them",
+    422: "wrong or unknown fields, or given answers that are too much work; the message says which",
     429: "the queue is full; Retry-After says when to come back",
     502: "the model server behind this one failed",
     503: "shutting down",

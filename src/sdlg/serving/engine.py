@@ -14,12 +14,16 @@ from ..formats.answers import AnswersRow, row_dict
 from ..formats.codec import read_samples
 from ..formats.results import Result
 from ..measures import Measure, MeasureInputs, inputs_of
-from ..measures.measuring import chosen_measures, measure
+from ..measures.measuring import chosen_measures, measure, needed_fields
 from ..options import Options, option_groups, options_from, pick
 from ..pipeline import Pipeline, Watch
 from ..records import Question, is_unicode
 from ..sampling import SAMPLERS, check_method
+from .failures import Failure
+from .given_work import given_work
 from .settings import Limits, Settings
+
+_HALF_A_PAIR = "the text holds half a surrogate pair, which is no character"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +48,7 @@ class Score:
     question: Question
     inputs: MeasureInputs
     measures: Mapping[str, Measure]
+    work: int  # see `given_work`
 
     def __call__(self) -> dict[str, Any]:
         """The row that `sdlg score` writes. In a worker thread, too."""
@@ -107,28 +112,43 @@ class Engine:
         """Answers as `sdlg score` takes them."""
         if len(answers) > self.limits.answers:
             raise BadOption(f"{len(answers)} answers are more than the {self.limits.answers} that this server compares")
-        texts = (text for answer in answers if isinstance(text := answer.get("text"), str))
-        self._check_question(question, *texts)
+        self._check_question(question)
+        if not all(is_unicode(text) for answer in answers if isinstance(text := answer.get("text"), str)):
+            raise BadQuestion(_HALF_A_PAIR)
         if not answers:
             raise BadQuestion('"answers" is empty; give at least one')
         try:
             inputs = inputs_of(read_samples(answers))
         except (ValueError, TypeError, OverflowError) as error:
             raise BadQuestion(f"the answers do not fit together: {error}") from error
-        return Score(self.pipeline, question, inputs, chosen_measures(measures))
+        chosen = chosen_measures(measures)
+        work = given_work(inputs, question, needed_fields(chosen.values()))
+        if work > self.limits.given_work:
+            raise too_much_work(work, self.limits.given_work)
+        return Score(self.pipeline, question, inputs, chosen, work)
 
-    def _check_question(self, question: Question, *more: str) -> None:
+    def _check_question(self, question: Question) -> None:
         if not question.text.strip():
             raise BadQuestion("the question is empty; ask something")
         turns = [text for shot in question.shots for text in shot]
-        texts = [question.text, question.context or "", question.system or "", *turns, *more]
+        texts = [question.text, question.context or "", question.system or "", *turns]
         if not all(map(is_unicode, texts)):
-            raise BadQuestion("the text holds half a surrogate pair, which is no character")
+            raise BadQuestion(_HALF_A_PAIR)
         if (size := sum(map(len, texts))) > self.limits.prompt_characters:
             raise BadQuestion(
                 f"{size} characters of text are more than the {self.limits.prompt_characters} that this server takes; "
                 "shorten the question or its context"
             )
+
+
+def too_much_work(work: int, most: int) -> Failure:
+    """422: it would be understood, but keep everybody else waiting."""
+    return Failure(
+        422, f"to measure these answers, models would read {work} characters (every pair of answers in both "
+        f"directions, for relevance each answer once per token); this server reads at most {most} for one request. "
+        "Send fewer or shorter answers, name fewer measures, or send what is known of them (logprobs, clusters)",
+        "too_much_work",
+    )  # fmt: skip
 
 
 def _updated(pipeline: Pipeline, preset: str | None, options: Mapping[str, Any]) -> Options:

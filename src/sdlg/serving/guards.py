@@ -115,6 +115,11 @@ def check_head(scope: Scope) -> None:
         raise Failure(414, f"the address is longer than {ADDRESS_BYTES} bytes", "address_too_long")
     if sum(len(name) + len(value) for name, value in scope["headers"]) > HEADER_BYTES:
         raise Failure(431, f"the headers are larger than {HEADER_BYTES} bytes", "headers_too_large")
+    if {b"content-length", b"transfer-encoding"} <= {name for name, _ in scope["headers"]}:
+        # Whoever stands between may read it otherwise: what follows on this connection could be another one's request.
+        raise Failure(
+            400, "a body has a Content-Length or a Transfer-Encoding, not both", "two_lengths", {"Connection": "close"}
+        )
 
 
 def check_host(headers: Headers, allowed: tuple[str, ...]) -> None:

@@ -1,16 +1,18 @@
 """Running the application: a socket, uvicorn, and an end that leaves nobody without an answer.
 
-The first Ctrl-C (or SIGTERM) drains: whoever is served is served to the end, whoever waits or comes is told 503 while
-the socket still listens. The second stops at once.
+The first Ctrl-C (or SIGTERM) drains: whoever is served has a few seconds (`grace`) to be served to the end and is then
+told 503, as is, while the socket still listens, whoever waits or comes. The second stops at once.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import socket
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from types import FrameType
 
 import uvicorn
@@ -25,7 +27,8 @@ HEAD_SECONDS = 10.0  # for a request's first line and headers
 # The event loop takes the interpreter's lock from the thread that decodes, several times per request, and may wait this
 # long each time. Python's default is 5 ms. Chosen by this reasoning; what it gains or costs is not measured yet.
 SWITCH_SECONDS = 0.0005
-_LAST_WORDS = 10  # seconds that answers on their way may take to be read when all work is done
+_LAST_WORDS = 1  # seconds that answers on their way may take to be read when all work is done
+_LAST_STEP = 0.7  # seconds that work which was cut off may take to its next step; then it ends with the process
 
 
 class _Protocol(H11Protocol):
@@ -93,7 +96,9 @@ class _Server(uvicorn.Server):
         self._draining = asyncio.ensure_future(self._stop_when_idle())
 
     async def _stop_when_idle(self) -> None:
-        await self._admission.idle()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._admission.grace + _LAST_STEP):
+                await self._admission.idle()
         self.should_exit = True
 
 
@@ -130,4 +135,7 @@ def serve(app: FastAPI, listener: socket.socket, started: Callable[[], None]) ->
         server.run(sockets=[listener])
     finally:
         app.state.admission.close()
+    if app.state.admission.running:  # Python would wait for the threads, and a step may take long
+        sys.stdout.flush()
+        os._exit(130 if server.force_exit else 0)
     return not server.force_exit

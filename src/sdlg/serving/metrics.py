@@ -31,7 +31,9 @@ class Metrics:
         self._entropy = Histogram(
             "sdlg_semantic_entropy_nats", "Of the answers; higher is less certain.", buckets=_NATS, registry=own
         )
-        Gauge("sdlg_running", "Requests that are being answered.", registry=own).set_function(lambda: admission.running)
+        Gauge("sdlg_running", "Requests that are computed, given up or not.", registry=own).set_function(
+            lambda: admission.running
+        )
         Gauge("sdlg_waiting", "Requests in the queue.", registry=own).set_function(lambda: admission.waiting)
 
     def request(self, path: str, status: int, seconds: float) -> None:

@@ -13,8 +13,9 @@ class Limits:
 
     samples: int = 20
     max_tokens: int = 512
-    prompt_characters: int = 32_768  # question, context, instructions, earlier turns and given answers together
+    prompt_characters: int = 32_768  # question, context, instructions and earlier turns together
     answers: int = 50  # that a caller already has: they are compared in pairs
+    given_work: int = 400_000  # characters that models read to measure them: half a minute on two slow cores
     stop_strings: int = 16
     min_probability: float = 1e-4  # the lowest floor: below it every token of the vocabulary would be a candidate
     body_bytes: int = 1_000_000
@@ -31,6 +32,7 @@ class Settings:
     hosts: tuple[str, ...] = ()  # Host headers that are answered; none named: all
     origins: tuple[str, ...] = ()  # other pages that may read our answers (CORS); none named: none
     in_flight: int | None = None  # questions at once; None: what the model takes
+    grace: float = 3.0  # seconds that whoever is being answered still has when the server is told to stop
     heartbeat: float = 5.0  # seconds between comments in a silent stream
     client_seconds: float = 30.0  # seconds that a client may take to send its body, or to read what it was sent
     buffered: int = 1024  # events that may wait for a slow reader
@@ -39,7 +41,7 @@ class Settings:
     def __post_init__(self) -> None:
         if self.queue < 0:
             raise BadOption(f"queue must be at least 0, not {self.queue}")
-        for name in ("deadline", "heartbeat", "client_seconds"):
+        for name in ("deadline", "grace", "heartbeat", "client_seconds"):
             if not getattr(self, name) > 0:
                 raise BadOption(f"{name} must be more than 0 seconds, not {getattr(self, name)}")
         if self.in_flight is not None and self.in_flight < 1:
