@@ -517,6 +517,16 @@ class Stall(Fault):
 
 
 @dataclass(frozen=True)
+class Trickle(Fault):
+    """Bytes that say nothing, for ever, from the start or after some events."""
+
+    after: int = 0
+
+    def happen(self, exchange: Exchange) -> None:
+        exchange.trickle(self.after)
+
+
+@dataclass(frozen=True)
 class HangUp(Fault):
     """The connection ends, before anything was sent or after some events."""
 
@@ -612,6 +622,17 @@ class Exchange:
             if pause_at == number:
                 pause()
         self.handler.wfile.write(b"0\r\n\r\n")
+
+    def trickle(self, after: int) -> None:
+        """So many parts, then events (or spaces, before a document) that say nothing, until the client leaves."""
+        self._head(200, self.reply.kind, {"Transfer-Encoding": "chunked"})
+        events = [f"data: {json.dumps(part)}\n\n".encode() for part in self.reply.parts[:after]]
+        nothing = b'data: {"choices": []}\n\n' if self.reply.streamed else b" "
+        while not self.server.stopping.is_set():
+            part = events.pop(0) if events else nothing
+            self.handler.wfile.write(b"%x\r\n%s\r\n" % (len(part), part))
+            time.sleep(0.01)
+        raise ConnectionResetError
 
     def send_bytes(self, status: int, body: bytes, kind: str, headers: Mapping[str, str] | None = None) -> None:
         self._head(status, kind, {"Content-Length": str(len(body)), **(headers or {})})

@@ -6,26 +6,31 @@ import asyncio
 import json
 import math
 import threading
+import time
 from contextlib import suppress
 from dataclasses import replace
 
 import pytest
 
+import sdlg
 from fake_server import (
     Answer,
     Change,
     FakeServer,
     HangUp,
     Stall,
+    Trickle,
     Twin,
     Typed,
 )
 from fakes import CAPITAL
+from sdlg.cli import main
 from sdlg.concurrency.limits import Limit, limited
 from sdlg.errors import (
     BadQuestion,
     PromptTooLong,
     ServerFailed,
+    TimedOut,
 )
 from sdlg.models.server.connecting import connect
 from sdlg.models.server.connection import Nonsense
@@ -71,6 +76,8 @@ HTML = b"<!DOCTYPE html><html><body><h1>Bad Gateway</h1>nginx</body></html>"
 FAULTS = {
     "silent": (Stall(), 1, "is silent for"),
     "silent after a token": (Stall(after=1), 1, None),
+    "trickles": (Trickle(), 1, "is silent for 0.5 s: no token"),
+    "trickles after a token": (Trickle(after=1), 1, "is silent for 0.5 s"),
     "hangs up": (HangUp(), 2, "broke off"),
     "hangs up after a token": (HangUp(after=1), 2, None),
     "too many requests": (Answer(429, DEAD, headers={"Retry-After": "0.05"}), 3, "429: the engine is dead"),
@@ -109,7 +116,7 @@ AMID_BRANCHES = (
 )
 def test_a_fault_that_passes_changes_nothing(connected, name, when):
     fault, times, _ = FAULTS[name]
-    server, model = connected(script=STORY, retry_seconds=HASTE if isinstance(fault, Stall) else PATIENCE)
+    server, model = connected(script=STORY, retry_seconds=HASTE if isinstance(fault, Stall | Trickle) else PATIENCE)
     server.inject(replace(fault), when=when, times=times)
     served, local = (pipeline(one, samples=3).ask(QUESTION) for one in (model, Twin(STORY)))
     assert comparable(served) == comparable(local)
@@ -329,3 +336,30 @@ def test_a_server_that_asks_for_no_pause_gets_one(connected, told):
     server, model = connected(retry_seconds=20.0)
     server.inject(Answer(429, b"{}", headers={"Retry-After": told}), times=2)
     assert pipeline(model, samples=1).ask(QUESTION).answer.text
+
+
+def test_counts_that_never_come_do_not_cost_the_answer(connected):
+    server, model = connected(script=STORY, retry_seconds=HASTE)
+    server.inject(Trickle(after=20), when=is_answer, times=1)  # all of it, but not its end
+    served, local = (pipeline(one, samples=1).ask(QUESTION) for one in (model, Twin(STORY)))
+    assert (served.answer.text, served.answer.logprobs) == (local.answer.text, local.answer.logprobs)
+    assert len([seen for seen in server.generations if is_answer(seen)]) == 1
+
+
+@pytest.mark.parametrize("path", ["/v1/models", "/v1/completions"])
+def test_a_server_that_trickles_while_it_is_probed_is_given_up(serve, path):
+    server = serve()
+    server.inject(Trickle(), when=lambda seen: seen.path == path)
+    with limited(Limit(30.0)), pytest.raises(ServerFailed, match="no whole document"):
+        connect(server.url, retry_seconds=HASTE)
+
+
+def test_the_timeout_holds_while_a_server_is_probed(serve, capsys):
+    server = serve()
+    server.inject(Trickle(), when=lambda seen: seen.path == "/v1/completions")
+    started = time.monotonic()
+    assert main(["ask", "Where?", "--model", server.url, "--timeout", "0.5"]) == 1
+    assert "no answer within 0.5 s" in capsys.readouterr().err
+    with pytest.raises(TimedOut, match=r"0\.5 s"):
+        sdlg.ask("Where?", model=server.url, timeout=0.5)
+    assert time.monotonic() - started < 20

@@ -8,9 +8,10 @@ from threading import Lock
 from typing import Any
 
 from .concurrency.in_flight import in_thread
+from .concurrency.limits import Limit, limited
 from .formats.questions import checked_question
 from .formats.results import Result
-from .models import LanguageModel, full_name, load_model
+from .models import LanguageModel, full_name, is_address, load_model
 from .nli import NliModel, load_nli
 from .options import DEFAULT_METHOD, DEFAULT_MODEL, DEFAULT_NLI, DEFAULT_SIMILARITY, PACKAGED, options_from, pick
 from .pipeline import ModelSource, NliSource, Pipeline
@@ -58,7 +59,8 @@ def ask(
     options_from(preset, {"samples": samples, "seed": seed, **options})
     pick("method", SAMPLERS, method.replace("-", "_"))
     if isinstance(model, str) and isinstance(nli, str):
-        with _loading:  # together, they would each load everything
+        # Together, they would each load everything. A server has no more time to say what it can do than to answer.
+        with _loading, limited(Limit(timeout if is_address(model) else None)):
             model, nli = _loaded(
                 full_name(model), nli, device=device, dtype=dtype, tokenizer=tokenizer, retry_seconds=retry_seconds
             )

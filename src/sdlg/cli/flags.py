@@ -6,6 +6,7 @@ import argparse
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
+from ..concurrency.limits import Limit, limited
 from ..options import (
     DEFAULT_METHOD,
     DEFAULT_MODEL,
@@ -23,6 +24,7 @@ from ..options import (
 from .files import names_in, quiet_transformers
 
 if TYPE_CHECKING:
+    from ..models import LanguageModel
     from ..pipeline import Pipeline
     from ..records import Setup
 
@@ -100,9 +102,21 @@ def load_pipeline(parsed: argparse.Namespace, **more: Any) -> Pipeline:
         **more,
     }
     return Pipeline(
-        parsed.model, parsed.nli, method=parsed.method, preset=parsed.preset, device=parsed.device, dtype=parsed.dtype,
-        tokenizer=parsed.tokenizer, retry_seconds=parsed.retry_seconds, calibration=parsed.calibration, **named,
+        _probed(parsed), parsed.nli, method=parsed.method, preset=parsed.preset, device=parsed.device,
+        dtype=parsed.dtype, tokenizer=parsed.tokenizer, retry_seconds=parsed.retry_seconds,
+        calibration=parsed.calibration, **named,
     )  # fmt: skip
+
+
+def _probed(parsed: argparse.Namespace) -> str | LanguageModel:
+    """A model on a server has no more time to say what it can do than for a question; others are loaded as named."""
+    from ..models import checked_name, is_address, load_model
+
+    if not is_address(parsed.model):
+        return str(parsed.model)
+    with limited(Limit(getattr(parsed, "timeout", None))):
+        name = checked_name(parsed.model)
+        return load_model(name, tokenizer=parsed.tokenizer, retry_seconds=parsed.retry_seconds)
 
 
 def named_setup(parsed: argparse.Namespace) -> Setup:

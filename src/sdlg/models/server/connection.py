@@ -1,21 +1,21 @@
 """HTTP to one server: retries, limits, cancellation.
 
 Requests run on an event loop in a thread of its own, so any number of threads may use one connection. A call returns
-when it has its reply, or as soon as the limit of its caller (`limits`) is over, and then takes its request back.
+when it has its reply, or as soon as the limit of its caller (`limits`) is over, and then takes its request back. What
+counts as a sign of life is a token, or a whole document: bytes that say nothing are silence.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
-import math
 import re
 import threading
 import time
 import weakref
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Mapping
 from concurrent.futures import Future
-from contextlib import aclosing, asynccontextmanager
+from contextlib import aclosing, asynccontextmanager, suppress
 from typing import Any, Protocol, TypeVar
 
 import httpx2
@@ -24,6 +24,7 @@ from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, wai
 from ...concurrency.limits import wait_for
 from ...errors import PromptTooLong, ServerFailed
 from .address import Address
+from .failures import failure_message, seconds_to_wait
 
 T = TypeVar("T")
 Json = dict[str, Any]
@@ -76,6 +77,10 @@ class Reader(Protocol):
     def end(self) -> None:
         """There are no more chunks. Raises `Nonsense` if something is missing."""
 
+    @property
+    def progress(self) -> int:
+        """Grows with every token."""
+
 
 R = TypeVar("R", bound=Reader)
 
@@ -84,11 +89,11 @@ class Connection:
     """A server's address, and how long to wait for it."""
 
     def __init__(self, address: Address, *, retry_seconds: float = 120.0) -> None:
-        self.address, self._retry_seconds = address, retry_seconds
+        self.address, self._retry_seconds, self._silence = address, retry_seconds, retry_seconds / 2
         key = address.key.reveal()
         self._client = httpx2.AsyncClient(
             headers={"Authorization": f"Bearer {key}"} if key else {},
-            timeout=httpx2.Timeout(retry_seconds / 2, connect=min(10.0, retry_seconds / 2), pool=None),
+            timeout=httpx2.Timeout(self._silence, connect=min(10.0, self._silence), pool=None),
             limits=httpx2.Limits(max_connections=None, max_keepalive_connections=None, keepalive_expiry=2.0),
         )
         self._loop = asyncio.new_event_loop()
@@ -126,28 +131,50 @@ class Connection:
         return await self._persistently(lambda: self._completed(path, new_body(), new_reader()))
 
     async def _completed(self, path: str, body: Mapping[str, Any], reader: R) -> R:
-        async with self._response("POST", path, body) as response:
-            if "event-stream" in response.headers.get("Content-Type", ""):
-                async with aclosing(_events(response)) as events:
-                    async for data in events:
-                        if data == "[DONE]" or reader.take(_parsed(data)):
-                            break
-            else:
-                reader.take(_parsed(await self._content(response)))
+        try:
+            async with self._response("POST", path, body) as (response, patience):
+                if "event-stream" in response.headers.get("Content-Type", ""):
+                    await self._read_events(response, reader, patience)
+                else:
+                    reader.take(_parsed(await self._content(response)))
+        except TimeoutError:
+            if not reader.progress:
+                raise
+            with suppress(Nonsense):  # all of the answer may be there, and only the counts are missing
+                reader.end()
+                return reader
+            raise
         reader.end()
         return reader
 
+    async def _read_events(self, response: httpx2.Response, reader: Reader, patience: asyncio.Timeout) -> None:
+        progress = reader.progress
+        async with aclosing(_events(response)) as events:
+            async for data in events:
+                if data == "[DONE]" or reader.take(_parsed(data)):
+                    return
+                if reader.progress > progress:
+                    progress = reader.progress
+                    patience.reschedule(self._loop.time() + self._silence)
+
     async def _document(self, method: str, path: str, body: Mapping[str, Any] | None) -> Any:
-        async with self._response(method, path, body) as response:
+        async with self._response(method, path, body) as (response, _):
             return _parsed(await self._content(response))
 
     @asynccontextmanager
-    async def _response(self, method: str, path: str, body: Mapping[str, Any] | None) -> AsyncIterator[httpx2.Response]:
-        base = self.address.root if path.startswith("/") else f"{self.address.url}/"
-        async with self._turns, self._client.stream(method, f"{base}{path}", json=body) as response:
+    async def _response(
+        self, method: str, path: str, body: Mapping[str, Any] | None
+    ) -> AsyncIterator[tuple[httpx2.Response, asyncio.Timeout]]:
+        """The response, and the end of our patience with it."""
+        url = f"{self.address.root if path.startswith('/') else f'{self.address.url}/'}{path}"
+        async with (
+            self._turns,
+            asyncio.timeout(self._silence) as patience,
+            self._client.stream(method, url, json=body) as response,
+        ):
             if response.status_code >= 400:
                 self._refuse(response.status_code, await self._content(response), response.headers)
-            yield response
+            yield response, patience
 
     async def _content(self, response: httpx2.Response) -> str:
         """A whole body, within reason."""
@@ -159,10 +186,10 @@ class Connection:
         return content.decode("utf-8", "replace")
 
     def _refuse(self, status: int, content: str, headers: httpx2.Headers) -> None:
-        said = _message(self.address.key.hidden_in(content))  # before anything is cut
+        said = failure_message(self.address.key.hidden_in(content))  # before anything is cut
         where = f"{self.address.url} answers {status}"
         if status in _PASSING:
-            raise _Passing(f"{where}: {said}", after=_seconds(headers.get("Retry-After")))
+            raise _Passing(f"{where}: {said}", after=seconds_to_wait(headers.get("Retry-After")))
         if status >= 500 and status != 501:
             raise _Passing(f"{where}: {said}", tries=_FEW_TRIES)
         if status in (401, 403):
@@ -206,8 +233,8 @@ class Connection:
             raise _Passing(f"{where} {self.describe(fault)}", tries=_FEW_TRIES) from None
         except Restart as fault:
             raise _Passing(f"{where} {fault}") from None
-        except httpx2.TimeoutException as fault:
-            raise _Passing(f"{where} is silent for {self._retry_seconds / 2:g} s") from fault
+        except (httpx2.TimeoutException, TimeoutError) as fault:
+            raise _Passing(f"{where} is silent for {self._silence:g} s: no token, no whole document") from fault
         except httpx2.ConnectError as fault:
             raise _Passing(f"cannot reach {where}: {fault}") from fault
         except (httpx2.TransportError, httpx2.StreamError, httpx2.DecodingError, httpx2.SSEError) as fault:
@@ -257,29 +284,5 @@ def _parsed(data: str) -> Any:
     except (ValueError, RecursionError) as fault:
         raise Nonsense("sends what is not JSON", data[:10_000]) from fault
     if isinstance(document, dict) and document.get("error") and not document.get("choices"):
-        raise Nonsense("breaks off with an error", _message(json.dumps(document), 10_000))
+        raise Nonsense("breaks off with an error", failure_message(json.dumps(document), 10_000))
     return document
-
-
-def _message(content: str, longest: int = 300) -> str:
-    """What an error's body says, in a line."""
-    text = content
-    try:
-        document: Any = json.loads(text)
-        document = document.get("error", document) if isinstance(document, dict) else document
-        document = (
-            document.get("message") or document.get("detail") or document if isinstance(document, dict) else document
-        )
-        text = document if isinstance(document, str) else json.dumps(document)
-    except (ValueError, RecursionError):
-        pass
-    return " ".join(text.split())[:longest] or "no reason given"
-
-
-def _seconds(retry_after: str | None) -> float | None:
-    """Retry-After in seconds; dates are passed over for our own backoff."""
-    try:
-        seconds = float(retry_after or "")
-    except ValueError:
-        return None
-    return min(max(seconds, 0.0), 60.0) if math.isfinite(seconds) else None

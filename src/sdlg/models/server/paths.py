@@ -48,6 +48,11 @@ class PathReply:
         self._finish: str | None = None
         self._text = text_side.text([step.token_id for step in path.kept_steps])
 
+    @property
+    def progress(self) -> int:
+        """Tokens; characters, where the server tells no tokens."""
+        return len(self.steps) if self._wants_steps else len(self._text)
+
     def take(self, chunk: Any) -> bool:
         """Tokens as they come; enough when the answer has ended."""
         with self._doubt():
