@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
-.PHONY: demo serve browser test test-vllm check bench bench-shares bench-engines experiments clean
+.PHONY: demo serve browser test test-vllm check bench bench-shares bench-engines soak experiments clean
 .DELETE_ON_ERROR:
 
 # The stamp is written last: an interrupted set-up is taken up again at the next call.
@@ -51,6 +51,11 @@ bench-shares: $(READY)
 bench-engines: $(READY)
 	$(BIN)/python bench/engines.py
 	$(VLLM) $(BIN)/python bench/engines.py
+
+# The server for a quarter of an hour among 32 clients of all sorts; fails where a promise of docs/reliability.md is broken.
+MINUTES ?= 15
+soak: $(READY)
+	$(BIN)/python bench/serve_soak.py --minutes $(MINUTES)
 
 bench: $(READY)
 	$(BIN)/python bench/speed.py
