@@ -3,8 +3,8 @@
     python bench/serve_soak.py                # 15 minutes: make soak
     python bench/serve_soak.py --minutes 2
 
-Small questions, streams that break off and wrong keys come first without, then beside large given answers, of which some
-are too large and some are given up by their clients. Exit code 1: a promise is broken. What else the machine does
+Small questions, streams that break off and wrong keys come first without, then beside large given answers, of which
+some are too large and some are given up by their clients. Exit code 1: a promise is broken. What else the machine does
 disturbs the latencies, so the load that it had before is printed.
 """
 
@@ -93,13 +93,13 @@ class Clients:
         answers = self.answers(100, 90)[:50] if much else self.answers(20, 12)
         return await self.client.post("/v1/uncertainty", json={"question": self.question(), "answers": answers})
 
-    async def leaving(self) -> None:
+    async def leaving(self) -> httpx2.Response | None:
         """Gives up a large request after a moment."""
         try:
             async with asyncio.timeout(self.chance.uniform(0.5, 3)):
-                await self.large()
+                return await self.large()
         except TimeoutError:
-            await asyncio.sleep(1)
+            return None
 
     async def breaking(self) -> httpx2.Response | None:
         """A stream of which only the beginning is read."""

@@ -113,6 +113,17 @@ def test_large_work_that_would_miss_the_deadline_is_not_begun():
         assert large.result().status_code == 200
 
 
+def test_large_work_that_others_overtook_is_told_to_come_back():
+    with slowly(deadline=1.5) as (server, nli), ThreadPoolExecutor(1) as pool:
+        server.admission._pace = 1e6
+        large = pool.submit(server.post, "/v1/uncertainty", LARGE)
+        assert nli.begun.wait(10)
+        assert server.post("/v1/uncertainty", ASKED).status_code == 200
+        assert large.result().status_code == 503
+        assert int(large.result().headers["retry-after"]) >= 1
+        assert server.post("/v1/uncertainty", LARGE).status_code == 504  # alone it is the work itself
+
+
 # --- how much work given answers may be ---
 
 

@@ -68,13 +68,13 @@ def _serve(parsed: argparse.Namespace) -> int:
     options_from(parsed.preset, named_options(parsed))  # a wrong option is told before anything is loaded
     settings = _settings(parsed)
     try:
-        from ..serving.listening import open_socket, serve
+        from ..serving.listening import end_process, open_socket, serve
     except ModuleNotFoundError as error:
         raise BadOption(f"{error}. The server is an extra: pip install 'sdlg[serve]'") from error
     with open_socket(parsed.host, parsed.port) as listener:
         app, address = _app(parsed, settings), _address(parsed.host, listener.getsockname()[1])
         told = f"sdlg: {app.state.service.engine.name} on {address}"
-        return 0 if serve(app, listener, lambda: print(told, flush=True)) else 130
+        end_process(0 if serve(app, listener, lambda: print(told, flush=True)) else 130)
 
 
 def _settings(parsed: argparse.Namespace) -> Settings:

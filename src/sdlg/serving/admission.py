@@ -43,6 +43,7 @@ class Slot:
         self.refused = False
         self.patience: asyncio.Timeout | None = None  # of whoever waits for it
         self.computes = self.left = False
+        self.overtaken = False  # others were served since it came
 
     @property
     def is_long(self) -> bool:
@@ -59,7 +60,7 @@ class Slot:
 class Admission:
     """Places, a queue, and a memory of how long things take."""
 
-    def __init__(self, places: int, queue: int, deadline: float, grace: float = 3.0) -> None:
+    def __init__(self, places: int, queue: int, deadline: float, grace: float = 2.0) -> None:
         self.places, self.queue, self.deadline, self.grace = places, queue, deadline, grace
         self.draining = False
         self._running: set[Slot] = set()
@@ -141,11 +142,20 @@ class Admission:
         except TimeoutError as error:
             if slot.refused:
                 raise shutting_down() from error
+            if slot.is_long and slot.overtaken:
+                raise self._overtaken() from error
             raise TimedOut(
                 f"no answer within {self.deadline:g} s, the time in the queue included; ask for less"
             ) from error
         finally:
             self.leave(slot)
+
+    def _overtaken(self) -> Failure:
+        """Not too much work as such, but too much beside that of others."""
+        return Failure(
+            503, f"others went first, and {self.deadline:g} s were not enough beside them; try again, or send less",
+            "overtaken", {"Retry-After": str(math.ceil(self.deadline / 2))},
+        )  # fmt: skip
 
     async def _timed(self, slot: Slot, work: Callable[[], T]) -> T:
         loop, started, slot.computes = asyncio.get_running_loop(), time.monotonic(), True
@@ -225,6 +235,8 @@ class Admission:
                 self._waiting.remove(slot)
                 self._running.add(slot)
                 slot.turn.set()
+                for other in (*self._running, *self._waiting):
+                    other.overtaken = other.overtaken or other is not slot
 
 
 def shutting_down() -> Failure:

@@ -26,7 +26,7 @@ _REASONS = {
     422: "wrong or unknown fields, or given answers that are too much work; the message says which",
     429: "the queue is full; Retry-After says when to come back",
     502: "the model server behind this one failed",
-    503: "shutting down",
+    503: "shutting down, or too busy for so much work",
     504: "the deadline passed",
 }
 

@@ -14,6 +14,7 @@ import sys
 from collections.abc import Callable
 from contextlib import suppress
 from types import FrameType
+from typing import NoReturn
 
 import uvicorn
 from fastapi import FastAPI
@@ -135,7 +136,14 @@ def serve(app: FastAPI, listener: socket.socket, started: Callable[[], None]) ->
         server.run(sockets=[listener])
     finally:
         app.state.admission.close()
-    if app.state.admission.running:  # Python would wait for the threads, and a step may take long
-        sys.stdout.flush()
-        os._exit(130 if server.force_exit else 0)
     return not server.force_exit
+
+
+def end_process(code: int) -> NoReturn:
+    """At once. Python would wait for the threads, of which a step may take long, and take torch apart, which takes
+    seconds on a busy machine; whoever sent a signal waits for us to be gone.
+    """
+    logging.shutdown()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)

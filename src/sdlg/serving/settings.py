@@ -32,7 +32,7 @@ class Settings:
     hosts: tuple[str, ...] = ()  # Host headers that are answered; none named: all
     origins: tuple[str, ...] = ()  # other pages that may read our answers (CORS); none named: none
     in_flight: int | None = None  # questions at once; None: what the model takes
-    grace: float = 3.0  # seconds that whoever is being answered still has when the server is told to stop
+    grace: float = 2.0  # seconds that whoever is being answered still has when the server is told to stop
     heartbeat: float = 5.0  # seconds between comments in a silent stream
     client_seconds: float = 30.0  # seconds that a client may take to send its body, or to read what it was sent
     buffered: int = 1024  # events that may wait for a slow reader
