@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -13,7 +14,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from sdlg.errors import CacheUnavailable, ModelNotFound
+from sdlg.errors import CacheUnavailable, ModelNotFound, RunError
 from sdlg.models import load_model
 from sdlg.models.local import gguf as embedded
 from sdlg.records import Question
@@ -123,6 +124,20 @@ def test_a_text_begins_with_a_space_where_the_file_says_so(said, first, home):
     assert model.text(ids) == "the cat"
     if said is False:
         assert model.text(raw_ids(model, " the cat")) == " the cat"
+
+
+@pytest.mark.parametrize("has_list", [True, False], ids=["listed", "of-an-older-version"])
+def test_a_truncated_copy_says_which_folder_to_delete(home, has_list):
+    file = write_tiny_gguf(home / "tiny.gguf", bos=True)
+    folder = embedded.converted_gguf(file)
+    weights = folder / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-100])
+    if not has_list:
+        (folder / "sdlg-files.json").unlink()
+    with pytest.raises(RunError, match=f"Delete the folder {folder} and start again"):
+        load_model(str(file))
+    shutil.rmtree(folder)
+    load_model(str(file))
 
 
 def test_a_users_file_is_converted_once_however_often_it_is_put_together(home, monkeypatch):

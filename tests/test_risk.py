@@ -361,6 +361,14 @@ def broken(tmp_path, change):
         (lambda row: row["origin"].update(model=None), "model must be a text"),
         (lambda row: row["origin"].update(higher_is_less_certain=0), "true or false"),
         (lambda row: row.update(notes=[1]), "a list of texts"),
+        # whole numbers that fit no float
+        (lambda row: row["map"].update(values=[0.0, 1.0, 10**400]), "must be a list of numbers"),
+        (lambda row: row["map"].update(risks=[0.1, 0.2, 10**400]), "must be a list of numbers"),
+        (lambda row: row.update(smallest=10**400), "smallest must be a number"),
+        (lambda row: row.update(n=10**400), "n must be a whole number"),
+        (lambda row: row["origin"].update(threshold=10**400), "threshold must be a number"),
+        (lambda row: row["keep"].update(threshold=10**400), "threshold must be a number or null"),
+        (lambda row: row["keep"].update(kept=10**400), "kept must be a whole number"),
     ],
 )
 def test_a_damaged_file_says_what_is_wrong_with_it(change, message, tmp_path):

@@ -128,10 +128,81 @@ def test_bad_rows_are_told_with_file_and_line_and_the_others_are_scored(tmp_path
     ]
     code, rows = scored(tmp_path, [good, *bad, "", good], *ARITHMETIC)
     assert code == 1
-    assert [row["line"] for row in rows] == [1, len(bad) + 3]
+    assert [row["line"] for row in rows] == [*range(1, len(bad) + 2), len(bad) + 3]  # none for the empty line
+    assert ["measures" in row for row in rows] == [True, *[False] * len(bad), True]
+    assert all(row["format"] == "sdlg.error/1" and row["error"] for row in rows[1:-1])
     told = [line for line in capsys.readouterr().err.splitlines() if "only one answer" not in line]
     assert [line.split(":")[1] for line in told[:-1]] == [str(k + 2) for k in range(len(bad))]
-    assert told[-1] == f"sdlg: {len(bad)} of {len(bad) + 2} rows could not be scored"
+    assert told[-1] == f"sdlg: {len(bad)} of {len(bad) + 2} rows could not be scored; see their error lines"
+
+
+HUGE = "1" + "0" * 400
+
+
+@pytest.mark.parametrize(
+    "evidence",
+    [
+        '{"embeddings": [1, 2]}',
+        '{"embeddings": [[[1, 2]], [[1, 2]]]}',
+        '{"embeddings": [[], []]}',
+        f'{{"embeddings": [[{HUGE}], [1]]}}',
+        '{"embeddings": [[1e308, -1e308], [1, 2]]}',
+        '{"similarity": [[1e308, -1e308], [1, 2]]}',
+        f'{{"relevance": [[{HUGE}], [1]]}}',
+        '{"relevance": [["1"], [1]]}',
+        '{"assessment": 1}',
+        '{"p_true": true}',
+        '{"p_true": NaN}',
+    ],
+)
+def test_numbers_that_are_none_are_told_of_their_row_alone(tmp_path, capsys, evidence):
+    good = {"question": "q", "answers": [{"text": "a", "logprobs": [-1.0]}, {"text": "b", "logprobs": [-1.0]}]}
+    bad = json.dumps(good)[:-1] + f', "evidence": {evidence}}}'
+    code, (first, error, last) = scored(tmp_path, [good, bad, good], *ARITHMETIC)
+    assert (code, first["measures"]) == (1, last["measures"])
+    assert next(iter(json.loads(evidence))) in error["error"]
+
+
+def test_entropies_beyond_any_float_are_told_of_their_row_alone(tmp_path, capsys):
+    bad = f'{{"question": "q", "answers": [{{"text": "a", "logprobs": [-1], "entropies": [{HUGE}]}}]}}'
+    code, (row,) = scored(tmp_path, [bad], *ARITHMETIC)
+    assert (code, "entropies" in row["error"]) == (1, True)
+
+
+def test_no_row_ends_a_file_whatever_the_arithmetic_makes_of_it(tmp_path, monkeypatch, capsys):
+    from sdlg.measures import measuring
+
+    plain = measuring.measure
+
+    def measure_or_fail(inputs, question, *rest):
+        if question.text == "bad":
+            raise ZeroDivisionError("of a measure")
+        return plain(inputs, question, *rest)
+
+    monkeypatch.setattr(measuring, "measure", measure_or_fail)
+    rows = [{"question": text, "answers": [{"text": "a"}, {"text": "b"}]} for text in ("good", "bad", "good")]
+    code, (first, error, last) = scored(tmp_path, rows, *ARITHMETIC)
+    assert (code, first["measures"]) == (1, last["measures"])
+    assert error["error"] == "cannot be measured: ZeroDivisionError: of a measure"
+
+
+@pytest.mark.parametrize(
+    "answers",
+    [
+        [{"text": "a" * 4_000_000}, {"text": "b" * 4_000_001}],
+        [{"text": "a"}] * 1001,
+        [{"text": "a " * 50_001}],
+        [{"text": "a", "logprobs": [-1] * 100_001}],
+    ],
+    ids=["row", "answers", "text", "logprobs"],
+)
+def test_rows_have_limits_and_they_are_told(tmp_path, capsys, answers):
+    code, (row,) = scored(tmp_path, [{"question": "q", "answers": answers}], *ARITHMETIC)
+    assert code == 1
+    assert "at most 8,000,000 characters, 1,000 answers, 100,000 characters or tokens in each" in row["error"]
+    with pytest.raises(SystemExit):
+        main(["score", "--help"])
+    assert "at most 8,000,000 characters, 1,000 answers, 100,000 characters" in capsys.readouterr().out
 
 
 def test_the_sar_vectors_through_the_command(tmp_path):

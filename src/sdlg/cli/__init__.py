@@ -12,6 +12,7 @@ from ..errors import SdlgError
 from .ask import EXAMPLES, add_ask
 from .calibrate import add_calibrate
 from .evaluate import add_eval
+from .files import open_missing_streams
 from .listing import add_list, add_schema
 from .models import add_models_command
 from .nli import add_nli
@@ -23,6 +24,7 @@ from .serve import add_serve
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; the exit code: 0 fine, 1 the run failed, 2 it was asked wrongly."""
     given = sys.argv[1:] if arguments is None else list(arguments)
+    open_missing_streams()
     try:
         parsed = _parser().parse_args(given)
         code = int(parsed.run(parsed))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import asdict
 from functools import partial
@@ -12,13 +13,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..concurrency.in_flight import run_in_flight
-from ..errors import BadOption, BadQuestion, Cancelled, RunError, SdlgError, ServerFailed
+from ..errors import BadOption, BadQuestion, Cancelled, Interrupted, RunError, SdlgError, ServerFailed
 from ..options import flat_options, options_from
-from .files import is_plain_file, open_output, read_pipe, read_text, write_line
+from .files import check_output, is_plain_file, open_output, read_pipe, read_text, write_line
 from .flags import add_asking, add_models, add_options, load_pipeline, named_options, named_setup
 
 if TYPE_CHECKING:
-    from ..formats.questions import Asked
+    from ..formats.questions import Asked, Finished
     from ..formats.results import Result
     from ..pipeline import Pipeline
 
@@ -65,6 +66,7 @@ def _ask(parsed: argparse.Namespace) -> int:
         raise BadOption("give a question or --file, not both")
     if parsed.html is not None:
         _check_page(parsed)
+    check_output(parsed.out)
     if parsed.question is not None and not parsed.out:
         return _ask_one(parsed, context)
     return _ask_many(parsed, changes, context)
@@ -121,49 +123,64 @@ def _write_page(path: Path, result: Result) -> None:
 def _ask_many(parsed: argparse.Namespace, changes: dict[str, object], context: str | None) -> int:
     """Questions from a file, a pipe, or the one that was typed, to JSON lines. 1 if any could not be answered."""
     from ..formats.files import one_writer
+    from ..formats.questions import Finished
 
     asked = _questions(parsed, context)
     if not parsed.out or not is_plain_file(Path(parsed.out)):
-        return _answer_all(parsed, asked, 0)
+        return _answer_all(parsed, asked, Finished())
     with one_writer(Path(parsed.out), "sdlg ask"):
-        done = _answered_before(parsed, changes, asked)
-        return 0 if done >= len(asked) else _answer_all(parsed, asked, done)
+        before = _answered_before(parsed, changes, asked)
+        is_complete = before.count >= len(asked) and not before.again
+        return 0 if is_complete else _answer_all(parsed, asked, before)
 
 
-def _answered_before(parsed: argparse.Namespace, changes: dict[str, object], asked: list[Asked]) -> int:
-    """How many of the questions the output file has already, made with the same options."""
+def _answered_before(parsed: argparse.Namespace, changes: dict[str, object], asked: list[Asked]) -> Finished:
+    """Which of the questions the output file has already, made with the same options."""
     from ..formats.questions import finished_lines
 
     models = {"model": parsed.model, "nli": parsed.nli, "method": parsed.method.replace("-", "_")}
     options = flat_options(asdict(options_from(parsed.preset, changes)))
-    done = finished_lines(Path(parsed.out), asked, {**models, **options, **flat_options(asdict(named_setup(parsed)))})
-    if done:
-        then = "going on" if done < len(asked) else "nothing is left to do"
-        print(f"sdlg: {parsed.out} holds {done} of {len(asked)} results; {then}", file=sys.stderr)
-    return done
+    run = {**models, **options, **flat_options(asdict(named_setup(parsed)))}
+    before = finished_lines(Path(parsed.out), asked, run)
+    if before.count:
+        left = before.count < len(asked) or before.again
+        then = "going on" if left else "nothing is left to do"
+        again = f", {len(before.again)} of them broken off and asked again" if before.again else ""
+        print(f"sdlg: {parsed.out} holds {before.count} of {len(asked)} results{again}; {then}", file=sys.stderr)
+    return before
 
 
-def _answer_all(parsed: argparse.Namespace, asked: list[Asked], done: int) -> int:
-    """Write a line for each question after those that are done. 1 if any could not be answered."""
+def _answer_all(parsed: argparse.Namespace, asked: list[Asked], before: Finished) -> int:
+    """Write a line for each question that is not done. 1 if any could not be answered."""
+    from ..formats.questions import replace_line
     from ..views.progress import progress_line
 
-    failed = 0
-    with progress_line() as watch, open_output(parsed.out) as output:
-        pipeline = load_pipeline(parsed, watch=watch)
-        at_once = parsed.in_flight or pipeline.in_flight
-        work = partial(_answer_line, pipeline, parsed.timeout)
-        with closing(run_in_flight(work, asked[done:], at_once)) as answers:  # an error ends what is under way
-            for number, (_, answered) in enumerate(answers, start=done + 1):
-                line, fine = answered.result()
+    with progress_line() as watch:
+        with open_output(parsed.out):  # a file that cannot be written is told before anything is loaded
+            pipeline = load_pipeline(parsed, watch=watch)
+        answer = partial(_answers, parsed, pipeline)
+        failed, finished = 0, before.count - len(before.again)
+        for place, (line, fine) in zip(before.again, answer([asked[place] for place in before.again]), strict=True):
+            replace_line(Path(parsed.out), place, line)
+            failed, finished = failed + (not fine), finished + 1
+            watch.title = f"{finished}/{len(asked)} done, "
+        with open_output(parsed.out) as output:  # not before: the file may be another one by now
+            for line, fine in answer(asked[before.count :]):
                 write_line(output, line)
-                failed += not fine
-                watch.title = f"{number}/{len(asked)} done, "
+                failed, finished = failed + (not fine), finished + 1
+                watch.title = f"{finished}/{len(asked)} done, "
     if failed:
-        print(
-            f"sdlg: {failed} of {len(asked) - done} questions could not be answered; see their error lines",
-            file=sys.stderr,
-        )
+        count = len(asked) - before.count + len(before.again)
+        print(f"sdlg: {failed} of {count} questions could not be answered; see their error lines", file=sys.stderr)
     return 1 if failed else 0
+
+
+def _answers(parsed: argparse.Namespace, pipeline: Pipeline, asked: list[Asked]) -> Iterator[tuple[str, bool]]:
+    """A line for each question, in their order, and whether it was answered."""
+    work = partial(_answer_line, pipeline, parsed.timeout)
+    with closing(run_in_flight(work, asked, parsed.in_flight or pipeline.in_flight)) as answers:
+        for _, answered in answers:  # an error ends what is under way
+            yield answered.result()
 
 
 def _questions(parsed: argparse.Namespace, context: str | None) -> list[Asked]:
@@ -186,13 +203,14 @@ def _questions(parsed: argparse.Namespace, context: str | None) -> list[Asked]:
 
 def _answer_line(pipeline: Pipeline, timeout: float | None, asked: Asked) -> tuple[str, bool]:
     """A server that is gone ends the run: what is left is done when it is started again."""
+    from ..formats.lines import seal
     from ..formats.questions import error_line
 
     if asked.question is None:
-        return error_line(asked, asked.error), False
+        return seal(error_line(asked, asked.error)), False
     try:
-        return pipeline.ask(asked.question, timeout=timeout).to_json(), True
+        return seal(pipeline.ask(asked.question, timeout=timeout).to_json()), True
     except (ServerFailed, Cancelled):
         raise
     except SdlgError as error:
-        return error_line(asked, str(error)), False
+        return seal(error_line(asked, str(error), retry=isinstance(error, Interrupted))), False

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import json
+import errno
+import io
 import os
 import sys
 from collections.abc import Iterator
@@ -11,6 +12,32 @@ from pathlib import Path
 from typing import TextIO
 
 from ..errors import BadOption, RunError
+from ..formats.lines import in_ascii
+
+
+class ClosedOutput(io.TextIOBase):
+    """Standard output that was closed (`>&-`): what is written to it is an error, as on any closed file."""
+
+    def write(self, _: str) -> int:
+        """Never fine."""
+        raise OSError(errno.EBADF, os.strerror(errno.EBADF))
+
+
+def open_missing_streams() -> None:
+    """Streams that the shell closed are None in Python, and their numbers would go to the next file that is opened."""
+    for number in (0, 1, 2):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest free number, which is this one
+    sys.stdout = sys.stdout or ClosedOutput()
+    sys.stderr = sys.stderr or open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 (for the whole process)
+
+
+def check_output(path: str | None) -> None:
+    """A result that could not be written anywhere is told before it is made."""
+    if path is None and isinstance(sys.stdout, ClosedOutput):
+        raise BadOption("standard output is closed, so there is nowhere to write to; open it, or name a file (--out)")
 
 
 def quiet_transformers() -> None:
@@ -34,6 +61,8 @@ def read_text(path: Path) -> str:
 
 def read_pipe() -> str:
     """Standard input, by the same rules: what is not UTF-8 is refused, never answered as garbage."""
+    if sys.stdin is None:
+        raise BadOption("standard input is closed; name a file, or pipe something in")
     try:
         return sys.stdin.buffer.read().decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -48,6 +77,7 @@ def is_plain_file(path: Path) -> bool:
 @contextmanager
 def open_output(path: str | None) -> Iterator[TextIO]:
     """A file to append to, or standard output."""
+    check_output(path)
     if path is None:
         yield sys.stdout
         return
@@ -68,7 +98,7 @@ def write_line(output: TextIO, line: str) -> None:
         output.write(f"{line}\n")
         output.flush()
     except UnicodeEncodeError:  # not UTF-8, or half a surrogate pair: JSON can say it in ASCII
-        write_line(output, json.dumps(json.loads(line)))
+        write_line(output, in_ascii(line))
     except BrokenPipeError:
         raise
     except OSError as error:

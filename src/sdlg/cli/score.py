@@ -5,14 +5,24 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import BadOption, BadQuestion, Interrupted, SdlgError
 from ..options import DEFAULT_NLI, DEFAULT_SIMILARITY, Clustering
-from .files import names_in, open_output, quiet_transformers, read_pipe, read_text, write_line
+from .files import (
+    check_output,
+    is_plain_file,
+    names_in,
+    open_output,
+    quiet_transformers,
+    read_pipe,
+    read_text,
+    write_line,
+)
 
 if TYPE_CHECKING:
     from ..formats.answers import AnswersRow
@@ -29,6 +39,8 @@ _EXAMPLES = """examples:
 a row:
   {"question": "Where is the Louvre?", "answers": [{"text": "Paris", "logprobs": [-0.1, -0.2]}, {"text": "Lyon"}]}
   an answer may also have "tokens", "cluster", "substitution": {"position": 3}; `sdlg list measures` says who needs what
+  a row has at most 8,000,000 characters, 1,000 answers, 100,000 characters or tokens in each; a row that cannot be
+  scored gives an error line, and the others are scored
 """
 
 
@@ -69,19 +81,29 @@ def _score(parsed: argparse.Namespace) -> int:
 
     if parsed.out and parsed.file != "-" and Path(parsed.out).resolve() == Path(parsed.file).resolve():
         raise BadOption("the output file is the input file; name another one")
+    check_output(parsed.out)
     measures = chosen_measures(names_in(parsed.measures))
-    rows = list(read_rows(_text(parsed.file).split("\n")))
-    if not rows:
+    lines = _text(parsed.file).split("\n")
+    if not any(line.strip() for line in lines):
         raise BadQuestion(f"there is no row in {parsed.file}; put one JSON object on each line")
-    models = _input_models(parsed, rows, measures)
-    _make_empty(parsed.out)
-    failed = 0
-    with open_output(parsed.out) as output:
-        for row in rows:
-            failed += _score_row(parsed.file, row, measures, models, output)
-    if failed:
-        print(f"sdlg: {failed} of {len(rows)} rows could not be scored", file=sys.stderr)
-    return 1 if failed else 0
+    # Rows are read twice: kept as records, all of them together would take many times the file's size.
+    models = _input_models(parsed, read_rows(lines), measures)
+    with _alone(parsed.out):
+        _make_empty(parsed.out)
+        with open_output(parsed.out) as output:
+            failures = [_score_row(parsed.file, row, measures, models, output) for row in read_rows(lines)]
+    if any(failures):
+        print(
+            f"sdlg: {sum(failures)} of {len(failures)} rows could not be scored; see their error lines", file=sys.stderr
+        )
+    return 1 if any(failures) else 0
+
+
+def _alone(path: str | None) -> AbstractContextManager[None]:
+    """Two processes that write to one file would mix their rows."""
+    from ..formats.files import one_writer
+
+    return one_writer(Path(path), "sdlg score") if path and is_plain_file(Path(path)) else nullcontext()
 
 
 def _text(file: str) -> str:
@@ -94,27 +116,37 @@ def _make_empty(path: str | None) -> None:
 
 
 def _score_row(file: str, row: AnswersRow, measures: Mapping[str, Measure], models: InputModels, output: Any) -> bool:
-    """Whether the row failed."""
+    """Write the row's measures, or what is wrong with it. Whether it failed."""
+    from ..formats.answers import error_row
+
+    try:
+        made = _measured(file, row, measures, models)
+    except Interrupted:  # a server that is gone ends the file: what is left is no fault of its rows
+        raise
+    except Exception as error:  # whatever a stranger's numbers make of the arithmetic: no row ends a file
+        text = str(error) if isinstance(error, SdlgError) else f"cannot be measured: {type(error).__name__}: {error}"
+        print(f"{file}:{row.line}: {text}", file=sys.stderr)
+        made, failed = error_row(row, text), True
+    else:
+        failed = False
+    write_line(output, json.dumps(made, ensure_ascii=False))
+    return failed
+
+
+def _measured(file: str, row: AnswersRow, measures: Mapping[str, Measure], models: InputModels) -> dict[str, Any]:
     from ..formats.answers import row_dict
     from ..measures.measuring import measure
 
     if row.question is None or row.inputs is None:
-        print(f"{file}:{row.line}: {row.error}", file=sys.stderr)
-        return True
+        raise BadQuestion(row.error)
     if len(row.inputs) == 1:
         print(f"{file}:{row.line}: only one answer; what compares answers says little of it", file=sys.stderr)
-    try:
-        measured = measure(row.inputs, row.question, measures, models)
-    except Interrupted:  # a server that is gone ends the file: what is left is no fault of its rows
-        raise
-    except SdlgError as error:
-        print(f"{file}:{row.line}: {error}", file=sys.stderr)
-        return True
-    write_line(output, json.dumps(row_dict(row, measured), ensure_ascii=False))
-    return False
+    return row_dict(row, measure(row.inputs, row.question, measures, models))
 
 
-def _input_models(parsed: argparse.Namespace, rows: list[AnswersRow], measures: Mapping[str, Measure]) -> InputModels:
+def _input_models(
+    parsed: argparse.Namespace, rows: Iterable[AnswersRow], measures: Mapping[str, Measure]
+) -> InputModels:
     """Load only what some row lacks and some measure needs."""
     from ..measures.inputs import InputModels
     from ..measures.measuring import NLI_FIELDS, SIMILARITY_FIELDS, needed_fields
@@ -123,7 +155,7 @@ def _input_models(parsed: argparse.Namespace, rows: list[AnswersRow], measures: 
     if parsed.other_models and not parsed.model:
         raise BadOption("--other-models needs --model, the model that the answers are from")
     needs = needed_fields(measures.values())
-    missing = frozenset().union(*(needs - row.inputs.known for row in rows if row.inputs is not None))
+    missing = frozenset[str]().union(*(needs - row.inputs.known for row in rows if row.inputs is not None))
     quiet_transformers()
     model, nli, similarity, others = None, None, None, []
     if parsed.model:

@@ -17,6 +17,8 @@ from filelock import FileLock, Timeout
 
 from ..errors import BadOption, RunError, UsageError
 from ..formats.files import write_whole
+from ..formats.lines import NAME as CHECKSUM
+from ..formats.lines import is_intact, seal
 from .plan import Plan, plan_from
 from .rows import StageRow
 
@@ -101,7 +103,7 @@ class Store:
 
     def append(self, stage: str, row: StageRow) -> None:
         """One more row, there when this returns. What could not be written whole is taken back."""
-        rest = (json.dumps(row) + "\n").encode()
+        rest = (seal(json.dumps(row)) + "\n").encode()
         with self.file(stage).open("ab", buffering=0) as file:  # a buffer would be written once more at the end
             size = file.seek(0, os.SEEK_END)
             try:
@@ -130,10 +132,11 @@ class Store:
 
 def _parsed(path: Path, number: int, line: bytes) -> StageRow:
     try:
-        row = json.loads(line)
+        row = json.loads(line) if is_intact(line) else None
         if isinstance(row, dict) and isinstance(row.get("id"), str):
+            row.pop(CHECKSUM, None)
             return row
-    except ValueError:
+    except (ValueError, RecursionError):
         pass
     raise RunError(f"{path}, line {number} is damaged; remove that line and resume the run to make it again")
 

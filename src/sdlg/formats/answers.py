@@ -2,11 +2,15 @@
 
 A row holds `question`, optionally `context`, and `answers`: each with `text` and optionally `logprobs` (per token),
 `tokens`, `entropies`, `cluster`, `substitution {position}`. A line of `sdlg ask` is such a row, too.
+
+Rows have limits, because what compares answers takes their number squared and their lengths multiplied: without them
+one row could take all memory, or a day.
 """
 
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -18,7 +22,13 @@ from ..measures import MeasureInputs, inputs_of
 from ..measures.base import Array
 from ..measures.measuring import Measured
 from ..records import Estimate, Question, is_unicode
-from .codec import Json, read_samples
+from .codec import Json, error_dict, read_samples
+from .numbers import SHARE, read_number, read_number_rows, read_numbers, read_table
+
+ROW_CHARACTERS = 8_000_000  # of a line
+ANSWERS = 1000  # of a row
+ANSWER_LENGTH = 100_000  # characters, tokens or numbers of one answer
+LIMITS = f"{ROW_CHARACTERS:,} characters, {ANSWERS:,} answers, {ANSWER_LENGTH:,} characters or tokens in each"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +54,8 @@ def read_rows(lines: Iterable[str]) -> Iterator[AnswersRow]:
 
 def parse_row(line: str) -> tuple[Question, MeasureInputs]:
     """A row, or `BadQuestion` with what is wrong with it."""
+    if len(line) > ROW_CHARACTERS:
+        raise BadQuestion(f"the row has {len(line):,} characters; a row has at most {LIMITS}")
     try:
         row = json.loads(line)
     except (ValueError, RecursionError) as error:
@@ -58,6 +70,7 @@ def parse_row(line: str) -> tuple[Question, MeasureInputs]:
     answers = row.get("answers", row.get("samples"))
     if not isinstance(answers, list) or not answers:
         raise BadQuestion('the row has no "answers"; give a list of at least one')
+    _check_sizes(answers)
     inputs = inputs_of(read_samples(answers))
     evidence = row.get("evidence") or {}
     if not isinstance(evidence, dict):
@@ -68,33 +81,51 @@ def parse_row(line: str) -> tuple[Question, MeasureInputs]:
         raise BadQuestion(f"the evidence does not fit the answers: {error}") from error
 
 
+def _check_sizes(answers: list[Any]) -> None:
+    """Before anything is made of them."""
+    if len(answers) > ANSWERS:
+        raise BadQuestion(f"the row has {len(answers):,} answers; a row has at most {LIMITS}")
+    for number, answer in enumerate(answers, start=1):
+        for name, value in answer.items() if isinstance(answer, dict) else ():
+            if isinstance(value, (str, list)) and len(value) > ANSWER_LENGTH:
+                raise BadQuestion(f'answer {number} has a "{name}" of {len(value):,}; a row has at most {LIMITS}')
+
+
 def _evidence(given: Mapping[str, Any]) -> dict[str, Any]:
     """What was gathered before, as `evidence_dict` wrote it."""
     if unknown := set(given) - set(_EVIDENCE):
         raise BadQuestion(f"unknown evidence {', '.join(sorted(unknown))}; choose from: {', '.join(_EVIDENCE)}")
-    return {name: _EVIDENCE[name](value) for name, value in given.items()}
+    return {name: _EVIDENCE[name](value, f'"{name}"') for name, value in given.items()}
 
 
-def _rows(value: Any) -> tuple[tuple[float, ...], ...]:
-    return tuple(tuple(float(number) for number in row) for row in value)
+def _shares(value: Any, what: str) -> Array:
+    return np.array(read_table(value, what, *SHARE))
 
 
-def _matrix(value: Any) -> Array:
-    matrix = np.array(value, dtype=np.float64)
-    if matrix.ndim != 2 or not np.isfinite(matrix).all():
-        raise ValueError("a matrix must be a list of equally long lists of finite numbers")
-    return matrix
+def _cosines(value: Any, what: str) -> Array:
+    return np.array(read_table(value, what, -SHARE[1], SHARE[1]))
 
 
-_EVIDENCE: Mapping[str, Callable[[Any], Any]] = {
-    "similarity": _matrix,
-    "entailment": _matrix,
-    "contradiction": _matrix,
-    "embeddings": _matrix,
-    "relevance": _rows,
-    "other_logprobs": _rows,
-    "assessment": lambda value: tuple(float(number) for number in value),
-    "p_true": float,
+def _points(value: Any, what: str) -> Array:
+    """Measures multiply them with each other."""
+    return np.array(read_table(value, what, -_LARGEST_COORDINATE, _LARGEST_COORDINATE))
+
+
+def _logprobs_of_models(value: Any, what: str) -> tuple[tuple[float, ...], ...]:
+    """A model that gives an answer no probability is told as one."""
+    return read_number_rows(value, what, -math.inf, 1e-9)
+
+
+_LARGEST_COORDINATE = 1e100
+_EVIDENCE: Mapping[str, Callable[[Any, str], Any]] = {
+    "similarity": _cosines,
+    "entailment": _shares,
+    "contradiction": _shares,
+    "embeddings": _points,
+    "relevance": lambda value, what: read_number_rows(value, what, *SHARE),
+    "other_logprobs": _logprobs_of_models,
+    "assessment": lambda value, what: read_numbers(value, what, *SHARE),
+    "p_true": lambda value, what: read_number(value, what, *SHARE),
 }
 
 
@@ -102,6 +133,11 @@ def evidence_dict(inputs: MeasureInputs) -> Json:
     """What was computed for the measures, for JSON: with it every one of them can be computed again."""
     values = {name: getattr(inputs, name) for name in _EVIDENCE if getattr(inputs, name) is not None}
     return {name: value.tolist() if isinstance(value, np.ndarray) else value for name, value in values.items()}
+
+
+def error_row(row: AnswersRow, error: str) -> Json:
+    """What is written for a row that could not be scored."""
+    return error_dict(row.line, None if row.question is None else row.question.text, error)
 
 
 def row_dict(row: AnswersRow, measured: Measured) -> Json:

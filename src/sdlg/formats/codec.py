@@ -24,10 +24,11 @@ from ..records import (
     Word,
     is_unicode,
 )
+from .numbers import LARGEST, is_number, read_numbers, shown
 
 Json = dict[str, Any]
 
-_LOWEST = 1e300  # log-probabilities below −this are not numbers any more
+ERROR_FORMAT = "sdlg.error/1"
 _STOP_REASONS: Sequence[StopReason] = ("eos", "stop_string", "length")
 
 
@@ -81,6 +82,11 @@ def sampled_dict(sampled: Sampled) -> Json:
         "cost": cost_dict(sampled.cost),
         "notes": list(sampled.notes),
     }
+
+
+def error_dict(line: int, question: str | None, error: str) -> Json:
+    """In the place of what could not be made of a line of the input."""
+    return {"format": ERROR_FORMAT, "line": line, "question": question, "error": error}
 
 
 # -- JSON as records --------------------------------------------------------------------------------------------
@@ -144,11 +150,11 @@ def _logprobs(number: int, row: Mapping[str, Any], name: str) -> tuple[float, ..
     values = row.get(name)
     if values is None:
         return ()
-    if not isinstance(values, list) or not all(map(_is_number, values)):
+    if not isinstance(values, list) or not all(map(is_number, values)):
         raise BadQuestion(f'answer {number}: "{name}" must be a list of numbers')
     for value in values:
-        if not -_LOWEST <= value <= 1e-9:  # NaN fails, too
-            raise BadQuestion(f"answer {number}: {value} is not a log-probability (they are at most 0)")
+        if not -LARGEST <= value <= 1e-9:  # NaN fails, too
+            raise BadQuestion(f"answer {number}: {shown(value)} is not a log-probability (they are at most 0)")
     return tuple(min(float(value), 0.0) for value in values)
 
 
@@ -159,16 +165,13 @@ def _endings(number: int, row: Mapping[str, Any]) -> tuple[float, ...]:
 
 
 def _logprob(number: int, row: Mapping[str, Any], name: str) -> float:
-    if not _is_number(row[name]):
+    if not is_number(row[name]):
         raise BadQuestion(f'answer {number}: "{name}" must be a number')
     return _logprobs(number, {name: [row[name]]}, name)[0]
 
 
 def _entropies(number: int, row: Mapping[str, Any]) -> tuple[float, ...]:
-    values = row.get("entropies") or []
-    if not isinstance(values, list) or not all(_is_number(value) and -1e-6 <= value <= _LOWEST for value in values):
-        raise BadQuestion(f'answer {number}: "entropies" must be a list of numbers that are at least 0')
-    return tuple(float(value) for value in values)
+    return read_numbers(row.get("entropies") or [], f'answer {number}: "entropies"', low=-1e-6)
 
 
 def _texts(number: int, row: Mapping[str, Any], name: str) -> tuple[str, ...]:
@@ -187,10 +190,6 @@ def _token_ids(number: int, row: Mapping[str, Any]) -> tuple[int, ...]:
     if not isinstance(values, list) or not all(isinstance(v, int) and not isinstance(v, bool) for v in values):
         raise BadQuestion(f'answer {number}: "token_ids" must be a list of whole numbers')
     return tuple(values)
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 def _numbered(labels: list[Any]) -> list[int | None]:
@@ -220,7 +219,7 @@ def _read_branching(number: int, row: Mapping[str, Any], samples: Sequence[Sampl
         shared, own = steps, change.get("logprob", steps[place])
     else:  # an older line whose ending began before the changed word: the answer has what they share
         shared, own = samples[0].generation.logprobs, change.get("logprob")
-    if not 0 <= place <= len(shared) or not _is_number(own):
+    if not 0 <= place <= len(shared) or not is_number(own):
         raise BadQuestion(f"answer {number}: the substitution's position must be from 0 to {len(steps) - 1}")
     mass = change.get("importance")
     mass = math.exp(min(own, 0.0)) if mass is None else mass
@@ -228,11 +227,11 @@ def _read_branching(number: int, row: Mapping[str, Any], samples: Sequence[Sampl
 
 
 def _checked_branching(number: int, row: Any) -> Branching:
-    if not isinstance(row, dict) or not all(_is_number(row.get(part.name)) for part in fields(Branching)):
+    if not isinstance(row, dict) or not all(is_number(row.get(part.name)) for part in fields(Branching)):
         raise BadQuestion(f"answer {number}: the branching must have shared_logprob, logprob and mass, as numbers")
     shared, own, mass = row["shared_logprob"], row["logprob"], row["mass"]
     if not 0 < mass <= 1 + 1e-9:
         raise BadQuestion(f"answer {number}: the substitution's importance must be a probability")
-    if not (-_LOWEST <= shared <= 1e-9 and -_LOWEST <= own <= 1e-9):
+    if not (-LARGEST <= shared <= 1e-9 and -LARGEST <= own <= 1e-9):
         raise BadQuestion(f"answer {number}: the branching's log-probabilities must be at most 0")
     return Branching(min(float(shared), 0.0), min(float(own), 0.0), float(mass))

@@ -18,9 +18,11 @@ from ..errors import BadOption, BadQuestion, UsageError
 from ..models import same_model
 from ..options import flat_options
 from ..records import Question, is_unicode
+from .codec import ERROR_FORMAT, error_dict
+from .files import write_whole
+from .lines import is_intact
 from .results import FORMAT
 
-ERROR_FORMAT = "sdlg.error/1"
 _BEGINNING = b'{"format": "sdlg.'  # of every line we write
 _OTHER_FILE = "name another output file"
 
@@ -73,21 +75,27 @@ def checked_question(question: str | Question, context: str | None) -> Question:
     return asked
 
 
-def error_line(asked: Asked, error: str) -> str:
-    """The JSON line for a question that could not be answered."""
-    text = asked.question.text if asked.question else None
-    return json.dumps(
-        {"format": ERROR_FORMAT, "line": asked.line, "question": text, "error": error}, ensure_ascii=False
-    )
+def error_line(asked: Asked, error: str, *, retry: bool = False) -> str:
+    """The JSON line for a question that could not be answered; `retry`: not yet, because the work was broken off."""
+    row = error_dict(asked.line, asked.question.text if asked.question else None, error)
+    return json.dumps({**row, "retry": True} if retry else row, ensure_ascii=False)
 
 
-def finished_lines(output: Path, asked: Sequence[Asked], run: Mapping[str, object]) -> int:
-    """How many of the questions an output file has dealt with. A torn last line is cut off.
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """What an output file has dealt with."""
+
+    count: int = 0  # of the questions, from the first on
+    again: tuple[int, ...] = ()  # those among them, from 0, whose work was broken off: they are asked again
+
+
+def finished_lines(output: Path, asked: Sequence[Asked], run: Mapping[str, object]) -> Finished:
+    """Which of the questions an output file has dealt with. A torn last line is cut off.
 
     `run` is what the results must have been made with, by name. Any other file is refused, and left as it is.
     """
     if not output.is_file():  # not there yet, or a device
-        return 0
+        return Finished()
     try:
         raw = output.read_bytes()
     except OSError as error:
@@ -95,16 +103,39 @@ def finished_lines(output: Path, asked: Sequence[Asked], run: Mapping[str, objec
     *lines, torn = raw.split(b"\n")
     if len(lines) > len(asked):
         raise UsageError(f"{output} holds {len(lines)} results for {len(asked)} questions; {_OTHER_FILE}")
-    for number, (line, one) in enumerate(zip(lines, asked, strict=False), start=1):
-        _check_row(f"{output}, line {number}", _row(output, number, line), one, run)
+    again = []
+    for place, (line, one) in enumerate(zip(lines, asked, strict=False)):
+        row = _row(output, place + 1, line)
+        _check_row(f"{output}, line {place + 1}", row, one, run)
+        if _was_broken_off(row):
+            again.append(place)
     if torn:
         if not (torn.startswith(_BEGINNING) or _BEGINNING.startswith(torn)):
             raise UsageError(f"{output}, line {len(lines) + 1} is not a result; {_OTHER_FILE}")
         os.truncate(output, len(raw) - len(torn))
-    return len(lines)
+    return Finished(len(lines), tuple(again))
+
+
+def _was_broken_off(row: Mapping[str, Any]) -> bool:
+    """By a deadline; older versions say so in words alone."""
+    return row["format"] == ERROR_FORMAT and (
+        row.get("retry") is True or str(row.get("error")).startswith("no answer within ")
+    )
+
+
+def replace_line(output: Path, place: int, line: str) -> None:
+    """Another line in the place of one, from 0; the file is there whole at any moment."""
+    lines = output.read_bytes().split(b"\n")
+    lines[place] = line.encode()
+    write_whole(output, b"\n".join(lines))
 
 
 def _row(output: Path, number: int, line: bytes) -> dict[str, Any]:
+    if not is_intact(line):
+        raise UsageError(
+            f"{output}, line {number} is damaged: its checksum is not that of what it holds; remove the file, or that "
+            "line and all after it, and start again"
+        )
     try:
         row = json.loads(line)
     except (ValueError, RecursionError):
@@ -125,9 +156,18 @@ def _check_row(where: str, row: dict[str, Any], asked: Asked, run: Mapping[str, 
         return
     if asked.question and row.get("context") != asked.question.context:
         raise UsageError(f"{where} was made with another context; {_OTHER_FILE}")
-    made_with = {**row, **flat_options(row.get("options", {})), **row.get("setup", {})}
+    made_with = dict(row)
+    for part in (flat_options(_object(row, "options", where)), _object(row, "setup", where)):
+        made_with.update(part)
     for name, value in run.items():
         made = made_with.get(name)
         if made != value and not (name == "model" and same_model(str(made), str(value))):
             flag = f"--{name.replace('_', '-')}"
             raise UsageError(f"{where} was made with {flag} {made}, not {value}; use the same, or {_OTHER_FILE}")
+
+
+def _object(row: Mapping[str, Any], name: str, where: str) -> dict[str, Any]:
+    value = row.get(name, {})
+    if not isinstance(value, dict):
+        raise UsageError(f'{where} has "{name}" that is no object; {_OTHER_FILE}')
+    return value

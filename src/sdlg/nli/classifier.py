@@ -19,6 +19,7 @@ from transformers import AutoModelForSequenceClassification
 from ..concurrency.in_flight import one_at_a_time
 from ..errors import LabelNotFound, ModelNotFound, first_line
 from ..loading.batching import batch_characters, run_in_batches
+from ..loading.copies import advice_on
 from ..loading.devices import pick_device
 from ..loading.tokenizers import load_tokenizer
 from ..records import Cost
@@ -37,7 +38,7 @@ def load_classifier(source: str | Path, *, name: str, device: str | None) -> Seq
     except Exception as error:  # whatever a stranger's files make transformers raise
         raise ModelNotFound(
             f"cannot load the NLI model {name!r}: {first_line(error)} Give a hub name (the paper's choice is "
-            "microsoft/deberta-large-mnli), a folder, or 'nli-minilm'."
+            f"microsoft/deberta-large-mnli), a folder, or 'nli-minilm'.{advice_on(source)}"
         ) from error
     return SequenceClassifier(model.to(where), tokenizer, name=name)
 

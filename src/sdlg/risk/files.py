@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, Field, asdict, fields
 from pathlib import Path
 from typing import Any, TypeVar
 
 from ..errors import BadOption
+from ..formats.numbers import LARGEST, is_number, shown
 from ..options import pick
 from .combination import PLAIN
 from .maps import MAPS
 
 FORMAT, _OLD_FORMAT = "sdlg.calibration/2", "sdlg.calibration/1"
+_LARGEST_COUNT = 2**53  # up to here floats tell whole numbers apart
 T = TypeVar("T")
 
 
@@ -29,7 +30,7 @@ def read_object(path: Path) -> dict[str, Any]:
     if not isinstance(row, dict) or "format" not in row:
         raise BadOption(f"{path} is not a calibration: it has no format; make one with sdlg calibrate")
     if row["format"] not in (FORMAT, _OLD_FORMAT):
-        raise BadOption(f"{path} has the format {row['format']!r}, but this version reads {FORMAT}")
+        raise BadOption(f"{path} has the format {shown(row['format'])}, but this version reads {FORMAT}")
     return _of_one_measure(row) if row["format"] == _OLD_FORMAT else row
 
 
@@ -68,16 +69,16 @@ def _is_needed(part: Field[Any]) -> bool:
 def _value(part: Field[Any], value: object, where: str) -> Any:
     fits, words = _KINDS[str(part.type)]
     if not fits(value):
-        raise BadOption(f"{where}: {part.name} must be {words}, not {value!r}")
+        raise BadOption(f"{where}: {part.name} must be {words}, not {shown(value)}")
     return tuple(value) if isinstance(value, list) else value
 
 
 def _is_number(value: object) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+    return is_number(value) and -LARGEST <= value <= LARGEST  # type: ignore[operator]
 
 
 def _is_whole(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _LARGEST_COUNT
 
 
 # by the annotation of the record's field

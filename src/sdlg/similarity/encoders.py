@@ -19,6 +19,7 @@ from transformers.utils import cached_file
 from ..concurrency.in_flight import one_at_a_time
 from ..errors import ModelNotFound, NotSupported, first_line
 from ..loading.batching import batch_characters, run_in_batches
+from ..loading.copies import advice_on
 from ..loading.devices import pick_device
 from ..loading.tokenizers import load_tokenizer
 from .base import Array
@@ -39,6 +40,7 @@ def load_encoder(source: str | Path, *, name: str, device: str | None) -> Senten
     except Exception as error:  # whatever a stranger's files make transformers raise
         raise ModelNotFound(
             f"cannot load the similarity model {name!r}: {first_line(error)} Give a hub name, a folder, or 'minilm'."
+            f"{advice_on(source)}"
         ) from error
     if is_cross:
         return CrossEncoder(model.to(where), tokenizer, name=name)

@@ -16,6 +16,7 @@ from typing import Any
 
 from ...errors import ModelNotFound
 from ...loading.cache_folder import home_folder, make_folder_once
+from ...loading.copies import check_files, list_files
 from ...loading.wheels import wheel_folder
 from ...options import GEMMA3, SMOLLM2
 
@@ -70,7 +71,10 @@ def converted_gguf(file: Path, name: str | None = None) -> Path:
     """A GGUF file as a folder of safetensors in our cache."""
     if not file.is_file():
         raise ModelNotFound(f"there is no GGUF file {file}")
-    return make_folder_once(_cache_folder(name or file.stem, _key(file, name)), lambda folder: _convert(file, folder))
+    target = _cache_folder(name or file.stem, _key(file, name))
+    folder = make_folder_once(target, lambda folder: _convert_and_list(file, folder))
+    check_files(folder)
+    return folder
 
 
 def _cache_folder(name: str, key: str) -> Path:
@@ -90,6 +94,11 @@ def _key(file: Path, name: str | None) -> str:
 def _digest(file: Path) -> str:
     with file.open("rb") as content:
         return hashlib.file_digest(content, "sha256").hexdigest()
+
+
+def _convert_and_list(file: Path, folder: Path) -> None:
+    _convert(file, folder)
+    list_files(folder)
 
 
 def _convert(file: Path, folder: Path) -> None:

@@ -9,7 +9,9 @@ import torch
 from transformers import AutoModelForCausalLM
 
 from ...errors import BadOption, ModelNotFound, first_line
+from ...loading.copies import advice_on
 from ...loading.devices import pick_device
+from ...loading.number_kinds import check_kind
 from ...loading.tokenizers import load_tokenizer
 from .transformers_model import TransformersModel
 
@@ -20,13 +22,14 @@ def load_transformers(
     """Load from a folder or the hub. On a CPU in float32, which is faster and steadier there than bfloat16."""
     where = pick_device(device)
     kind = _dtype(dtype, where)
+    check_kind(str(kind).removeprefix("torch."), where)
     try:
         tokenizer = load_tokenizer(source)
         model = AutoModelForCausalLM.from_pretrained(source, dtype=kind)
     except Exception as error:  # whatever a stranger's files make transformers raise
         raise ModelNotFound(
             f"cannot load the language model {name!r}: {first_line(error)} "
-            "Give a hub name, a folder, a .gguf file or 'smollm2'."
+            f"Give a hub name, a folder, a .gguf file or 'smollm2'.{advice_on(source)}"
         ) from error
     return TransformersModel(model.to(where), tokenizer, name=name, **more)
 
