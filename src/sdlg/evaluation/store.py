@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -43,10 +44,12 @@ class Store:
             description = json.loads(self.description.read_text(encoding="utf-8"))
         except FileNotFoundError:
             raise BadOption(f"{self.folder} is no run: it has no run.json (sdlg eval --out {self.folder})") from None
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, RecursionError) as error:
             raise RunError(f"cannot read {self.description}: {error}") from error
         if not isinstance(description, dict) or description.get("format") != FORMAT:
             raise BadOption(f"{self.description} is not a {FORMAT} file")
+        if description.pop(CHECKSUM, None) not in (None, _checksum(description)):
+            raise RunError(f"{self.description} is damaged: its checksum is not that of what it holds; begin another run")
         if missing := [name for name in ("plan", "data") if not isinstance(description.get(name), dict)]:
             raise RunError(f"{self.description} is damaged: it has no {' and no '.join(missing)}")
         return description
@@ -81,7 +84,8 @@ class Store:
 
     def rewrite(self, description: Mapping[str, Any]) -> None:
         """Replace run.json as a whole."""
-        write_whole(self.description, (json.dumps(description, indent=2) + "\n").encode())
+        checked = {**description, CHECKSUM: _checksum(description)}
+        write_whole(self.description, (json.dumps(checked, indent=2) + "\n").encode())
 
     @contextmanager
     def writing(self) -> Iterator[None]:
@@ -139,6 +143,11 @@ def _parsed(path: Path, number: int, line: bytes) -> StageRow:
     except (ValueError, RecursionError):
         pass
     raise RunError(f"{path}, line {number} is damaged; remove that line and resume the run to make it again")
+
+
+def _checksum(description: Mapping[str, Any]) -> str:
+    """Of what run.json says, however it is laid out."""
+    return f"{zlib.crc32(json.dumps(description, sort_keys=True).encode()):08x}"
 
 
 def merged(old: StageRow, new: StageRow) -> StageRow:

@@ -1,0 +1,250 @@
+"""Every reader with damaged documents: only our own errors come out.
+
+In: how many documents in all. Out: how many readers failed; each failure is printed with the document, made small.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import time
+import traceback
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from hypothesis import HealthCheck, Phase, given, seed, settings
+
+from fakes import fake_pipeline
+from sdlg import Options
+from sdlg.cli.files import read_text
+from sdlg.datasets.jsonl import read_items
+from sdlg.errors import SdlgError
+from sdlg.evaluation.results import load_run
+from sdlg.formats.answers import parse_row
+from sdlg.formats.lines import seal
+from sdlg.formats.questions import Asked, finished_lines, read_questions
+from sdlg.measures.inputs import InputModels
+from sdlg.measures.measuring import chosen_measures, measure
+from sdlg.models.server.connection import Nonsense
+from sdlg.models.server.replies import read_chunk, read_steps, tells_ids
+from sdlg.models.server.tokens import LearnedTokens
+from sdlg.options import flat_options
+from sdlg.records import Question
+from sdlg.risk import Risk
+
+from . import commands
+from .children import run_in_child
+from .damage import damaged
+
+FOLDER = Path(tempfile.gettempdir())  # of the files that are read; `fuzz` makes one of its own
+
+
+@dataclass(frozen=True)
+class Reader:
+    """What is read, from which valid documents, and its share of all cases."""
+
+    documents: Callable[[], list[Any]]
+    read: Callable[[bytes], object]
+    share: float
+
+
+@cache
+def result_row() -> dict[str, Any]:
+    result = fake_pipeline(measures=("SE_MS", "PE", "lexical_similarity"), samples=4).ask("What is it?")
+    row: dict[str, Any] = json.loads(result.to_json())
+    return {**row, "candidates": row["candidates"][:2]}
+
+
+def read_question_lines(content: bytes) -> None:
+    path = FOLDER / "questions"
+    path.write_bytes(content)
+    list(read_questions(read_text(path).split("\n"), None))
+
+
+def read_data_lines(content: bytes) -> None:
+    path = FOLDER / "data"
+    path.write_bytes(content)
+    list(read_items(read_text(path).split("\n")))
+
+
+def answer_rows() -> list[Any]:
+    answers = [
+        {"text": "a b", "logprobs": [-0.5, -1], "tokens": ["a", " b"], "cluster": 0, "entropies": [0.5, 0.25]},
+        {"text": "c", "logprobs": [-2.5], "cluster": 1, "substitution": {"position": 0}, "tokens": ["c"], "entropies": [1]},
+    ]  # fmt: skip
+    matrix = [[1.0, 0.25], [0.5, 1.0]]
+    evidence = {
+        "similarity": matrix, "entailment": matrix, "contradiction": matrix, "embeddings": [[1, 2, 3], [3, 1, 0]],
+        "relevance": [[0.5, 0.1], [1.0]], "other_logprobs": [[-1, -2]], "assessment": [0.5, 0.5], "p_true": 0.75,
+    }  # fmt: skip
+    return [{"question": "q", "answers": answers, "evidence": evidence}, {"question": "q", "answers": answers}]
+
+
+def read_answers(content: bytes) -> None:
+    """Read, and measured with everything that can be measured."""
+    question, inputs = parse_row(content.decode("utf-8", "surrogateescape"))
+    measure(inputs, question, chosen_measures(()), InputModels())
+
+
+def read_result_lines(content: bytes) -> None:
+    path = FOLDER / "out.jsonl"
+    path.write_bytes(content + b"\n" + seal(json.dumps(result_row())).encode() + b"\n")
+    options = flat_options(asdict(Options()))
+    finished_lines(path, [Asked(1, Question("What is it?"))] * 2, {"model": "scripted", **options})
+
+
+# -- runs -------------------------------------------------------------------------------------------------------
+
+
+@cache
+def run_files() -> dict[str, bytes]:
+    """A small run, made once."""
+    folder = FOLDER / "made"
+    folder.mkdir()
+    commands.write_data(folder)
+    assert run_in_child(lambda: commands.evaluate(folder)).code == 0
+    return {path.name: path.read_bytes() for path in (folder / "run").iterdir() if path.suffix.startswith(".json")}
+
+
+def run_rows(stage: str) -> list[Any]:
+    return [_unsealed(line) for line in run_files()[f"{stage}.jsonl"].splitlines()[:2]]
+
+
+def run_description() -> list[Any]:
+    return [_unsealed(run_files()["run.json"])]
+
+
+def _unsealed(line: bytes) -> Any:
+    return {name: value for name, value in json.loads(line).items() if name != "crc32"}
+
+
+def read_run(file: str) -> Callable[[bytes], None]:
+    """The run with one line of one file damaged, its checksum made anew or left out: read as the report reads it."""
+
+    def read(content: bytes) -> None:
+        folder = FOLDER / "run"
+        folder.mkdir(exist_ok=True)
+        for name, whole in run_files().items():
+            (folder / name).write_bytes(whole)
+        rest = b"" if file == "run.json" else b"\n" + b"\n".join((folder / file).read_bytes().split(b"\n")[1:])
+        (folder / file).write_bytes(content + rest)
+        run = load_run(folder)
+        for method in run.methods:
+            for name in run.measures(method):
+                run.values(method, name)
+                run.reasons(method, name)
+        for metric in run.metrics:
+            run.wrong(metric, 0.5)
+        _ = run.samples, run.data, run.model, run.nli, run.preset, run.versions, run.parameters, run.has_stock
+
+    return read
+
+
+# -- calibrations and servers -----------------------------------------------------------------------------------
+
+
+def calibrations() -> list[Any]:
+    origin = {
+        "model": "scripted", "nli": "fake-nli", "method": "sdlg", "preset": "default", "measure": "semantic_entropy",
+        "higher_is_less_certain": True, "samples": 10, "metric": "rouge_l", "threshold": 0.5,
+        "data": {"name": "d", "format": "zero-shot"}, "options": {"max_tokens": 64, "temperature": 1.0},
+    }  # fmt: skip
+    keep = {"wanted": 0.1, "threshold": 0.5, "kept": 10, "wrong": 1, "n": 100, "low": 0.01, "high": 0.3, "reason": ""}
+    row = {
+        "format": "sdlg.calibration/1", "smallest": 0.01, "n": 100, "n_wrong": 40, "origin": origin, "keep": keep,
+        "out_of_fold": {"brier": 0.2}, "created": "now", "notes": [], "versions": {}, "base_rate": 0.4,
+    }  # fmt: skip
+    isotonic = {"kind": "isotonic", "values": [0.0, 1.0, 2.0], "risks": [0.1, 0.5, 0.9]}
+    logistic = {"kind": "logistic", "intercept": -1.0, "slope": 2.0, "low": 0.0, "high": 3.0}
+    return [{**row, "map": isotonic}, {**row, "map": logistic}]
+
+
+def read_calibration(content: bytes) -> None:
+    """Read, and used."""
+    path = FOLDER / "risk.json"
+    path.write_bytes(content)
+    risk = Risk.load(path)
+    risk.sentence(0.5), risk.keeps(0.5), risk.basis, risk.base_rate, risk.fingerprint, risk.keep.coverage
+    risk.differing_format(Question("q"))
+    risk.check_setup("scripted", "fake-nli", "sdlg", Options())
+
+
+def chunks() -> list[Any]:
+    token = {"id": 5, "token": "a", "bytes": [97], "logprob": -0.5}
+    content = {"content": [{**token, "top_logprobs": [token, {**token, "id": 6, "logprob": -1.5}]}]}
+    legacy = {"tokens": ["token_id:5", "b"], "token_logprobs": [-0.5, -1.0], "top_logprobs": [{"token_id:5": -0.5}, None]}
+    usage = {"prompt_tokens": 3, "completion_tokens": 2, "prompt_tokens_details": {"cached_tokens": 1}}
+    choice = {"text": "a", "finish_reason": None, "index": 0, "token_ids": [5]}
+    chat = {"message": {"content": "a"}, "finish_reason": "stop", "logprobs": content}
+    choices = [{**choice, "logprobs": content}, {**choice, "logprobs": legacy}, chat]
+    return [{"choices": [one], "usage": usage} for one in choices]
+
+
+def read_reply(content: bytes) -> None:
+    """As the connection does, which tells nonsense from a server's failure."""
+    try:
+        chunk = json.loads(content)
+    except (ValueError, RecursionError):
+        return
+    read_chunk(chunk, LearnedTokens())
+    choice = chunk["choices"][0] if chunk["choices"] else {}
+    read_steps(choice, LearnedTokens())
+    tells_ids(choice)
+
+
+READERS = {
+    "questions": Reader(lambda: [{"question": "q", "context": "c"}], read_question_lines, 0.1),
+    "data": Reader(lambda: [{"id": "a", "question": "q", "references": ["r"], "context": "c"}], read_data_lines, 0.1),
+    "answers": Reader(answer_rows, read_answers, 0.2),
+    "results-as-answers": Reader(lambda: [result_row()], read_answers, 0.1),
+    "result-lines": Reader(lambda: [result_row()], read_result_lines, 0.1),
+    "run.json": Reader(run_description, read_run("run.json"), 0.05),
+    **{
+        f"{stage}.jsonl": Reader(lambda stage=stage: run_rows(stage), read_run(f"{stage}.jsonl"), 0.05)  # type: ignore[misc]
+        for stage in ("generate", "cluster", "measure", "judge")
+    },
+    "calibrations": Reader(calibrations, read_calibration, 0.1),
+    "server-replies": Reader(chunks, read_reply, 0.05),
+}
+
+
+def fuzz(count: int, only: str = "") -> int:
+    """The number of readers that failed."""
+    global FOLDER
+    failures, cases, started = 0, 0, time.monotonic()
+    with tempfile.TemporaryDirectory() as folder:
+        FOLDER = Path(folder)
+        for name, reader in READERS.items():
+            if name.startswith(only):
+                share = max(round(count * reader.share), 1)
+                failures += not _is_sound(name, reader, share)
+                cases += share
+    print(f"{cases} damaged documents, {failures} readers failed, {time.monotonic() - started:.0f} s", flush=True)
+    return failures
+
+
+def _is_sound(name: str, reader: Reader, count: int) -> bool:
+    @seed(14)
+    @settings(
+        max_examples=count, deadline=None, database=None, suppress_health_check=list(HealthCheck),
+        phases=(Phase.generate, Phase.shrink), print_blob=False,
+    )  # fmt: skip
+    @given(content=damaged(reader.documents()))
+    def read(content: bytes) -> None:
+        try:
+            reader.read(content)
+        except (SdlgError, Nonsense):
+            pass
+
+    started = time.monotonic()
+    try:
+        read()
+    except Exception as error:
+        print(f"FAILED fuzz {name}: {type(error).__name__}: {error}")
+        print("".join(traceback.format_exception(error)[-6:]), *getattr(error, "__notes__", ()), flush=True)
+        return False
+    print(f"ok     {time.monotonic() - started:5.1f} s  fuzz {name}: {count} documents", flush=True)
+    return True
