@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
-.PHONY: demo serve browser test test-vllm check bench bench-shares bench-engines soak experiments clean
+.PHONY: demo serve browser test test-faults test-vllm check bench bench-shares bench-engines soak experiments clean
 .DELETE_ON_ERROR:
 
 # The stamp is written last: an interrupted set-up is taken up again at the next call.
@@ -43,6 +43,11 @@ test: check browser
 VLLM := bash bench/vllm_server.sh with .venv-vllm "$$($(BIN)/python -c 'from sdlg.models.local.gguf import smollm2_folder; print(smollm2_folder())')" 8123 --
 test-vllm: $(READY)
 	$(VLLM) $(BIN)/python -m pytest tests/test_real_server.py
+
+# Kills, full disks, torn and flipped bytes, failing servers; then 10,000 damaged documents: docs/reliability.md.
+# One case again: .venv/bin/python -m faults --only eval/kill --seed 3
+test-faults: $(READY)
+	OMP_NUM_THREADS=1 $(BIN)/python -m faults
 
 # The percentages against the truth: DATA is the folder with triviaqa.jsonl and judged_answers/.
 bench-shares: $(READY)

@@ -65,7 +65,10 @@ def _is_fine(name: str, seed: int, work: Callable[[Random], None]) -> bool:
     except Exception as error:
         trouble = "".join(traceback.format_exception(error)[-2:])
     seconds = time.monotonic() - started
-    print(f"{'FAILED' if trouble else 'ok    '} {seconds:5.1f} s  python -m faults --only {name} --seed {seed}", flush=True)
+    print(
+        f"{'FAILED' if trouble else 'ok    '} {seconds:5.1f} s  python -m faults --only {name} --seed {seed}",
+        flush=True,
+    )
     if trouble:
         print(trouble, file=sys.stderr, flush=True)
     return not trouble

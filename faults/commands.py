@@ -17,7 +17,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
-from fake_server import Fault, FakeServer
+from fake_server import FakeServer, Fault
 from fakes import CAPITAL, MEANINGS, FakeNli
 from sdlg import ScriptedModel, pipeline
 from sdlg.cli import main
@@ -89,7 +89,11 @@ def use_fake_judge() -> None:
 
 
 def write_questions(folder: Path) -> None:
-    lines = [*QUESTIONS[:3], '{"question": 3}', *(json.dumps({"question": q, "context": "Où ?"}) for q in QUESTIONS[3:])]
+    lines = [
+        *QUESTIONS[:3],
+        '{"question": 3}',
+        *(json.dumps({"question": q, "context": "Où ?"}) for q in QUESTIONS[3:]),
+    ]
     (folder / "questions.txt").write_text("\n".join(lines) + "\n")
 
 
@@ -97,7 +101,13 @@ def write_broken_off(folder: Path) -> None:
     """As if a deadline had passed twice, and the process had then been killed."""
     write_questions(folder)
     errors = [
-        {"format": ERROR_FORMAT, "line": k + 1, "question": QUESTIONS[k], "error": "no answer within 2 s", "retry": True}
+        {
+            "format": ERROR_FORMAT,
+            "line": k + 1,
+            "question": QUESTIONS[k],
+            "error": "it was late",
+            "retry": True,
+        }
         for k in range(2)
     ]
     (folder / "out.jsonl").write_text("".join(json.dumps(error) + "\n" for error in errors))
@@ -149,7 +159,8 @@ def write_data(folder: Path) -> None:
 def eval_arguments(folder: Path) -> list[str]:
     return [
         "eval", "--data", str(folder / "data.jsonl"), "--out", str(folder / "run"), "--samples", "3",
-        "--methods", "sdlg,multinomial", "--measures", "PE,SE*_SDLG,SE_MS,number_of_clusters", "--metrics", "exact_match",
+        "--methods", "sdlg,multinomial", "--measures", "PE,SE*_SDLG,SE_MS,number_of_clusters",
+        "--metrics", "exact_match",
     ]  # fmt: skip
 
 

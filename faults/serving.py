@@ -20,8 +20,8 @@ from .children import Child, Harm, Outcome, no_harm
 BODIES = [
     {"question": "Question 0?", "samples": 3},
     {"question": "Question 1?", "samples": 4, "method": "multinomial"},
-    {"question": "Q?", "answers": [{"text": "a", "logprobs": [-1.0]}, {"text": "b", "logprobs": [-2.0]}], "measures": ["PE"]},
-]  # fmt: skip
+    {"question": "Q?", "answers": [{"text": text, "logprobs": [-1.0]} for text in "ab"], "measures": ["PE"]},
+]
 
 
 def serve() -> int:
@@ -86,8 +86,8 @@ def post(body: object) -> bytes | None:
 def hang_up_half_way(random: Random) -> None:
     """A client that leaves while it asks, or while it is answered."""
     body = json.dumps(BODIES[random.randrange(3)]).encode()
-    head = f"POST /v1/uncertainty HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
-    whole = head.encode() + body
+    lines = ["POST /v1/uncertainty HTTP/1.1", "Host: 127.0.0.1", "Content-Type: application/json"]
+    whole = "\r\n".join([*lines, f"Content-Length: {len(body)}", "", ""]).encode() + body
     with socket.create_connection(("127.0.0.1", commands.PORT)) as line:
         line.sendall(whole[: random.randint(1, len(whole))])
         time.sleep(random.random() * 0.05)

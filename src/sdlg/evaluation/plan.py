@@ -141,11 +141,13 @@ def plan_from(described: Mapping[str, Any]) -> Plan:
     try:
         described = {"gradients": DEFAULT_NLI, **described}  # older runs had no other
         named = {f.name: described[f.name] for f in fields(Plan) if f.name not in ("options", "preset")}
+        named = {name: tuple(value) if isinstance(value, list) else value for name, value in named.items()}
+        changes = {name: tuple(v) if isinstance(v, list) else v for name, v in described["options"].items()}
+        return Plan(preset=described["preset"], options=options_from(described["preset"], changes), **named)
     except KeyError as error:
         raise RunError(f"the plan in run.json is damaged: it has no {error}") from error
-    named = {name: tuple(value) if isinstance(value, list) else value for name, value in named.items()}
-    changes = {name: tuple(v) if isinstance(v, list) else v for name, v in described["options"].items()}
-    return Plan(preset=described["preset"], options=options_from(described["preset"], changes), **named)
+    except (TypeError, AttributeError, ValueError, OverflowError) as error:
+        raise RunError(f"the plan in run.json is damaged: {error}") from error
 
 
 def default_measures() -> tuple[str, ...]:

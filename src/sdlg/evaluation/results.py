@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..correctness import THRESHOLDS, is_correct
+from ..errors import RunError
 from ..measures.table import find_measure
 from ..options import pick
 from .rows import (
@@ -162,6 +163,7 @@ def load_run(folder: Path) -> RunResults:
     store = Store(folder)
     config = store.read_description()
     rows = {stage: store.rows(stage) for stage in STAGES}
+    _check_counts(rows["measure"], int(config["plan"]["options"]["samples"]))
     skipped = {name: row["skipped"] for name, row in rows["generate"].items() if "skipped" in row}
     complete = tuple(name for name in rows["generate"] if all(name in rows[stage] for stage in STAGES))
     order = config.get("order")
@@ -178,3 +180,12 @@ def load_run(folder: Path) -> RunResults:
         {name: read_measured(row) for name, row in rows["measure"].items()},
         {name: read_judged(row) for name, row in rows["judge"].items()},
     )
+
+
+def _check_counts(measured: Mapping[str, Mapping[str, Any]], samples: int) -> None:
+    """Every measure has a value, or none, for each number of samples."""
+    for name, row in measured.items():
+        for values in row.get("values", {}).values():
+            for measure, curve in values.items():
+                if len(curve) != samples:
+                    raise RunError(f"{measure} of question {name!r} has {len(curve)} values for {samples} samples")

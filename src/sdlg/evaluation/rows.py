@@ -6,11 +6,13 @@ runs are read, too.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from functools import wraps
+from typing import Any, TypeVar
 
 from ..clustering import PairTable
+from ..errors import BadQuestion, RunError
 from ..formats.codec import cost_dict, read_cost, read_sampled, read_samples, sample_dict, sampled_dict
 from ..records import Cost, Sample, Sampled
 
@@ -115,9 +117,29 @@ def judged_row(judged: JudgedAnswer) -> StageRow:
     return row
 
 
+Read = TypeVar("Read")
+
+
+def _told(read: Callable[[StageRow], Read]) -> Callable[[StageRow], Read]:
+    """A row that cannot be what was written is told with what to do, whatever is wrong with it."""
+
+    @wraps(read)
+    def read_or_tell(row: StageRow) -> Read:
+        try:
+            return read(row)
+        except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError, BadQuestion) as error:
+            raise RunError(
+                f"a row of question {row.get('id')!r} is damaged ({type(error).__name__}: {error}); remove its lines "
+                "and resume the run to make them again"
+            ) from error
+
+    return read_or_tell
+
+
 # -- records of rows --------------------------------------------------------------------------------------------
 
 
+@_told
 def read_generated(row: StageRow) -> Generated:
     """What `generated_row` wrote."""
     if "skipped" in row:
@@ -132,6 +154,7 @@ def read_generated(row: StageRow) -> Generated:
     )
 
 
+@_told
 def read_clustered(row: StageRow) -> Clustered:
     """What `clustered_row` wrote."""
     methods = {
@@ -144,11 +167,13 @@ def read_clustered(row: StageRow) -> Clustered:
     return Clustered(methods, row.get("nli_pairs", 0), row.get("seconds", 0.0))
 
 
+@_told
 def read_measured(row: StageRow) -> MeasuredSamples:
     """What `measured_row` wrote, all rows of a question put together."""
     return MeasuredSamples(row.get("values", {}), row.get("reasons", {}))
 
 
+@_told
 def read_judged(row: StageRow) -> JudgedAnswer:
     """What `judged_row` wrote, all rows of a question put together."""
     return JudgedAnswer(row.get("scores", {}), row.get("reference", ""), row.get("scores_without_stock"))

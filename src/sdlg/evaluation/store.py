@@ -22,6 +22,7 @@ from ..formats.lines import NAME as CHECKSUM
 from ..formats.lines import is_intact, seal
 from .plan import Plan, plan_from
 from .rows import StageRow
+from .shapes import DESCRIPTION, ROWS, fits
 
 FORMAT = "sdlg.run/1"
 STAGES = ("generate", "cluster", "measure", "judge")
@@ -49,9 +50,15 @@ class Store:
         if not isinstance(description, dict) or description.get("format") != FORMAT:
             raise BadOption(f"{self.description} is not a {FORMAT} file")
         if description.pop(CHECKSUM, None) not in (None, _checksum(description)):
-            raise RunError(f"{self.description} is damaged: its checksum is not that of what it holds; begin another run")
+            raise RunError(
+                f"{self.description} is damaged: its checksum is not that of what it holds; begin another run"
+            )
         if missing := [name for name in ("plan", "data") if not isinstance(description.get(name), dict)]:
             raise RunError(f"{self.description} is damaged: it has no {' and no '.join(missing)}")
+        if wrong := [name for name, shape in DESCRIPTION.items() if not fits(description, {name: shape})]:
+            raise RunError(
+                f"{self.description} is damaged: what it says of {wrong[0].removesuffix('?')} is no such thing"
+            )
         return description
 
     def begin(self, plan: Plan, facts: Mapping[str, Any]) -> None:
@@ -129,15 +136,15 @@ class Store:
         with self.file(stage).open("rb") as file:
             for number, line in enumerate(file, start=1):
                 if line.endswith(b"\n"):
-                    row = _parsed(self.file(stage), number, line)
+                    row = _parsed(self.file(stage), number, line, ROWS[stage])
                     rows[row["id"]] = merged(rows.get(row["id"], {}), row)
         return rows
 
 
-def _parsed(path: Path, number: int, line: bytes) -> StageRow:
+def _parsed(path: Path, number: int, line: bytes, shape: object) -> StageRow:
     try:
         row = json.loads(line) if is_intact(line) else None
-        if isinstance(row, dict) and isinstance(row.get("id"), str):
+        if isinstance(row, dict) and fits(row, shape):
             row.pop(CHECKSUM, None)
             return row
     except (ValueError, RecursionError):
