@@ -14,12 +14,13 @@ from random import Random
 
 import numpy  # noqa: F401 (all that children need is imported once, here)
 import torch
-import transformers  # noqa: F401
+import transformers
 
 from . import commands
 from .fuzzing import fuzz
 from .table import SERVE, TABLE, Bench, ServeBench
 
+transformers.utils.logging.disable_progress_bar()
 torch.set_num_threads(1)  # a forked process has none of its parent's threads
 
 

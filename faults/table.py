@@ -94,25 +94,38 @@ def torn_line(bench: Bench, random: Random) -> None:
 
 
 def flipped_byte(bench: Bench, random: Random) -> None:
-    """Told, with nothing changed, or made anew; never used."""
-    outcome = bench.command.run(bench.folder, bench.a_kill(random) if random.random() < 0.3 else no_harm)
+    """Anywhere in what was written, by a whole run or one that was killed."""
+    bench.command.run(bench.folder, bench.a_kill(random) if random.random() < 0.3 else no_harm)
     files = [path for path in bench.command.files(bench.folder) if path.stat().st_size]
     if not files:
         return bench.go_on()
     path = random.choice(files)
     content = bytearray(path.read_bytes())
     content[random.randrange(len(content))] ^= 1 << random.randrange(8)
+    return check_damage(bench, path, bytes(content))
+
+
+def cut_file(bench: Bench, random: Random) -> None:
+    """One of the files is shorter than it was."""
+    bench.command.run(bench.folder)
+    path = random.choice(bench.command.files(bench.folder))
+    content = path.read_bytes()
+    check_damage(bench, path, content[: random.randrange(len(content))])
+
+
+def check_damage(bench: Bench, path: Path, content: bytes) -> None:
+    """Told, with nothing changed, or made anew; never used. Doing what was told mends it."""
     path.write_bytes(content)
     for _ in range(3):
         outcome = bench.command.run(bench.folder)
         outcome.check_words()
         if outcome.code in (0, bench.code) and bench.command.result(bench.folder) == bench.whole:
-            return None
-        assert path.name in outcome.said, f"a flipped byte in {path.name} was not told: {outcome.said}"
+            return
+        assert path.name in outcome.said, f"damage in {path.name} was not told: {outcome.said}"
         if bench.command.recover is None or not bench.command.recover(bench.folder, outcome.said):
             assert path.name == "run.json", f"what to do is not told: {outcome.said}"
-            assert path.read_bytes() == bytes(content), "what is damaged was changed"
-            return None
+            assert path.read_bytes() == content, "what is damaged was changed"
+            return
     raise AssertionError(f"doing what was said did not help: {outcome.said}")
 
 
@@ -260,11 +273,13 @@ SERVE: Mapping[str, tuple[Callable[[ServeBench, Random], None], int]] = {
     "serve/clock-jumps": (serve_clock, 3), "serve/client-leaves": (serve_left, 3),
 }  # fmt: skip
 TABLE: Mapping[str, tuple[Command, Check, int]] = {
-    **{f"{name}/{fault}": (COMMANDS[name], check, _MANY[fault]) for name in _FILES for fault, check in _FAULTS.items()},
+    **{f"{name}/{fault}": (COMMANDS[name], check, _MANY[fault]) for name in _FILES for fault, check in _FAULTS.items()
+       if (name, fault) != ("convert", "torn-line")},
     **{
         f"{name}/server-{way}": (COMMANDS[name], server_fails(way), 2)
         for name in ("ask-served", "eval-served")
         for way in WAYS
     },
     **{f"{name}/kill": (COMMANDS[name], kill, 6) for name in ("ask-served", "eval-served")},
+    "convert/cut-file": (COMMANDS["convert"], cut_file, 6),
 }  # fmt: skip

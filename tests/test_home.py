@@ -136,6 +136,9 @@ def test_only_the_targets_own_leftovers_are_swept(tmp_path):
         PermissionError(errno.EACCES, "Permission denied"),
         OSError(errno.EROFS, "Read-only file system"),
         RuntimeError("I/O error: No space left on device (os error 28)"),  # as safetensors says it
+        RuntimeError("I/O error: File too large (os error 27)"),  # a file system's or a user's limit
+        OSError(errno.EFBIG, "File too large"),
+        OSError(errno.EIO, "Input/output error"),
     ],
 )
 def test_a_disk_that_cannot_be_written_is_told_with_what_to_do(tmp_path, error):

@@ -8,6 +8,7 @@ from __future__ import annotations
 import errno
 import glob
 import os
+import re
 import shutil
 import sys
 from collections.abc import Callable
@@ -20,6 +21,10 @@ from filelock import FileLock, Timeout
 from ..errors import CacheUnavailable
 
 _PARTIAL = ".partial-"
+_OS_ERROR = re.compile(r"\(os error (\d+)\)")
+_DISK_ERRORS = frozenset({
+    errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EACCES, errno.EROFS, errno.EPERM,
+})  # fmt: skip
 
 
 def home_folder() -> Path:
@@ -111,15 +116,11 @@ def _sweep(target: Path) -> None:
 
 
 def _disk_trouble(error: BaseException) -> str | None:
-    if isinstance(error, OSError) and error.errno in (
-        errno.ENOSPC,
-        errno.EDQUOT,
-        errno.EACCES,
-        errno.EROFS,
-        errno.EPERM,
-    ):
-        return os.strerror(error.errno)
     if isinstance(error, (FileExistsError, NotADirectoryError)):
         return "a file is in the way"
-    text = str(error)  # safetensors wraps the system's error in its own
-    return "no space left on device" if "No space left" in text or "os error 28" in text else None
+    number = error.errno if isinstance(error, OSError) else None
+    if wrapped := _OS_ERROR.search(str(error)):  # safetensors wraps the system's error in its own
+        number = int(wrapped[1])
+    if number in _DISK_ERRORS:
+        return os.strerror(number)
+    return os.strerror(errno.ENOSPC) if "No space left" in str(error) else None
