@@ -6,3 +6,8 @@
 `commands` says what is run and what must come out of it, `harms` what is done to a process while it runs, `table` which
 fault is done to which command and what is right afterwards, `fuzzing` feeds every reader damaged documents.
 """
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))  # its fakes and its server that misbehaves

@@ -10,12 +10,9 @@ import json
 import os
 import re
 import socket
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
 from fake_server import FakeServer, Fault
 from fakes import CAPITAL, MEANINGS, FakeNli
