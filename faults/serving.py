@@ -41,13 +41,13 @@ class Session:
     def begin(cls, harm: Harm = no_harm) -> Session:
         return cls(Child(serve, harm))
 
-    def is_up(self, seconds: float = 20.0) -> bool:
+    def is_up(self, seconds: float = 60.0) -> bool:
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             if os.waitid(os.P_PID, self.child.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None:
                 return False
             try:
-                with urllib.request.urlopen(f"{url()}/health", timeout=2.0):
+                with urllib.request.urlopen(f"{url()}/healthz", timeout=2.0):
                     return True
             except OSError:
                 time.sleep(0.01)
@@ -59,7 +59,7 @@ class Session:
 
     def end(self) -> Outcome:
         self.child.tell(signal.SIGTERM)
-        return self.child.wait(20.0)
+        return self.child.wait(60.0)
 
 
 def url() -> str:
@@ -71,7 +71,7 @@ def post(body: object) -> bytes | None:
         f"{url()}/v1/uncertainty", json.dumps(body).encode(), {"Content-Type": "application/json"}
     )
     try:
-        with urllib.request.urlopen(request, timeout=20.0) as reply:
+        with urllib.request.urlopen(request, timeout=60.0) as reply:
             return bytes(reply.read())
     except urllib.error.HTTPError as refusal:
         raise AssertionError(f"{refusal.code}: {refusal.read()[:300]!r}") from None

@@ -57,7 +57,7 @@ _GENERATED = {
     "question": str, "answer": dict, "methods": Each({"samples": [dict]}), "seconds?": _NUMBER,
     "parameters?": Each((int, None)), "cost?": (dict, None),
 }  # fmt: skip
-_CLUSTERS = {"distinct": [str], "entailment": _MATRIX, "contradiction": _MATRIX, "clusters": [int]}
+_CLUSTERS = {"distinct": [int], "entailment": _MATRIX, "contradiction": _MATRIX, "clusters": [int]}
 ROWS: Mapping[str, Any] = {
     "generate": ({"id": str, "question": str, "skipped": str}, {"id": str, **_GENERATED}),
     "cluster": {"id": str, "methods": Each(_CLUSTERS), "nli_pairs?": int, "seconds?": _NUMBER},
