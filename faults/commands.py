@@ -192,6 +192,7 @@ def choose_port() -> None:
 def serve_fake(arguments: list[str]) -> int:
     use_fake_judge()
     with FakeServer("llama", CAPITAL, port=PORT) as server:
+        server._http.handle_error = lambda *_: None  # clients that leave are no news
         if injection is not None:
             fault, place, lasts = injection
             met = iter(range(10**9))

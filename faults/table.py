@@ -207,9 +207,12 @@ class ServeBench:
     def __init__(self, folder: Path) -> None:
         counted = folder.parent / "serve.events"
         session = serving.Session.begin(harms.count_events(counted))
-        assert session.is_up()
-        self.replies = session.replies()
-        assert session.end().code == 0
+        try:
+            assert session.is_up()
+            self.replies = session.replies()
+        finally:
+            outcome = session.end()
+        assert outcome.code == 0, outcome.said
         assert None not in self.replies
         self.events = int(counted.read_text().split()[0])
 
