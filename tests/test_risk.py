@@ -361,6 +361,7 @@ def broken(tmp_path, change):
         (lambda row: row["origin"].update(model=None), "model must be a text"),
         (lambda row: row["origin"].update(higher_is_less_certain=0), "true or false"),
         (lambda row: row.update(notes=[1]), "a list of texts"),
+        (lambda row: row["origin"]["data"].update(format=True), "the format of its data is no text"),
         # whole numbers that fit no float
         (lambda row: row["map"].update(values=[0.0, 1.0, 10**400]), "must be a list of numbers"),
         (lambda row: row["map"].update(risks=[0.1, 0.2, 10**400]), "must be a list of numbers"),

@@ -32,6 +32,9 @@ class Origin:
     def __post_init__(self) -> None:
         if not self.measures or len(set(self.measures)) != len(self.measures):
             raise ValueError(f"measures must be different ones, and at least one, not {list(self.measures)}")
+        for name in ("name", "format"):
+            if not isinstance(self.data.get(name, ""), str | None):
+                raise ValueError(f"the {name} of its data is no text")
 
     @property
     def measure(self) -> str:
