@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from copy import deepcopy
 from typing import Any
 
 from hypothesis import strategies as st
@@ -12,7 +13,7 @@ HARD = st.sampled_from([
     None, True, False, 0, -1, 1, 10**400, -(10**400), 2**63, 1e308, -1e308, 5e-324, float("nan"), float("inf"),
     -float("inf"), "", "x", "\ud800", "1", "NaN", "nul\0", [], {}, [[]], [{}], [[[1]]], {"": ""}, [None], "é" * 300,
     [1, 2], [[1, 2], [3]], {"format": 1}, {"id": 3},
-])  # fmt: skip
+]).map(deepcopy)  # fmt: skip
 ANY = st.recursive(
     HARD | st.integers() | st.floats() | st.text(max_size=8),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=6), inner, max_size=4),
