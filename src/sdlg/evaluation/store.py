@@ -49,13 +49,13 @@ class Store:
             raise RunError(f"cannot read {self.description}: {error}") from error
         if not isinstance(description, dict) or description.get("format") != FORMAT:
             raise BadOption(f"{self.description} is not a {FORMAT} file")
+        if missing := [name for name in ("plan", "data") if not isinstance(description.get(name), dict)]:
+            raise RunError(f"{self.description} is damaged: it has no {' and no '.join(missing)}")
         if description.pop(CHECKSUM, None) not in (None, _checksum(description)):
             raise RunError(
                 f"{self.description} is damaged: its checksum is not that of what it holds; begin another run, or, if "
                 f'it was changed on purpose, remove "{CHECKSUM}" from it'
             )
-        if missing := [name for name in ("plan", "data") if not isinstance(description.get(name), dict)]:
-            raise RunError(f"{self.description} is damaged: it has no {' and no '.join(missing)}")
         if wrong := [name for name, shape in DESCRIPTION.items() if not fits(description, {name: shape})]:
             raise RunError(f"{self.description} is damaged: its {wrong[0].removesuffix('?')} cannot be read")
         return description
