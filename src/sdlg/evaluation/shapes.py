@@ -53,14 +53,15 @@ def _is_float(value: float) -> bool:
 
 _NUMBER = Number()
 _MATRIX = [[_NUMBER]]
+_SECONDS = (_NUMBER, Each(_NUMBER))  # in all, or by what they were for
 _GENERATED = {
-    "question": str, "answer": dict, "methods": Each({"samples": [dict]}), "seconds?": _NUMBER,
+    "question": str, "answer": dict, "methods": Each({"samples": [dict]}), "seconds?": _SECONDS,
     "parameters?": Each((int, None)), "cost?": (dict, None),
 }  # fmt: skip
 _CLUSTERS = {"distinct": [int], "entailment": _MATRIX, "contradiction": _MATRIX, "clusters": [int]}
 ROWS: Mapping[str, Any] = {
     "generate": ({"id": str, "question": str, "skipped": str}, {"id": str, **_GENERATED}),
-    "cluster": {"id": str, "methods": Each(_CLUSTERS), "nli_pairs?": int, "seconds?": _NUMBER},
+    "cluster": {"id": str, "methods": Each(_CLUSTERS), "nli_pairs?": int, "seconds?": _SECONDS},
     "measure": {"id": str, "values?": Each(Each([(_NUMBER, None)])), "reasons?": Each(Each(str))},
     "judge": {
         "id": str, "scores?": Each(_NUMBER), "reference?": str, "scores_without_stock?": (Each(_NUMBER), None),

@@ -46,7 +46,7 @@ def gemma_folder() -> Path:
         _convert(file, folder)
         file.unlink()
 
-    return make_folder_once(_cache_folder(GEMMA3, _GEMMA_SHA256[:12]), fill)
+    return _listed_folder(_cache_folder(GEMMA3, _GEMMA_SHA256[:12]), fill)
 
 
 EMBEDDED: Mapping[str, Callable[[], Path]] = {SMOLLM2: smollm2_folder, GEMMA3: gemma_folder}
@@ -72,7 +72,17 @@ def converted_gguf(file: Path, name: str | None = None) -> Path:
     if not file.is_file():
         raise ModelNotFound(f"there is no GGUF file {file}")
     target = _cache_folder(name or file.stem, _key(file, name))
-    folder = make_folder_once(target, lambda folder: _convert_and_list(file, folder))
+    return _listed_folder(target, lambda folder: _convert(file, folder))
+
+
+def _listed_folder(target: Path, fill: Callable[[Path], None]) -> Path:
+    """Made once, with a list of its files; later ones are checked against it."""
+
+    def fill_and_list(folder: Path) -> None:
+        fill(folder)
+        list_files(folder)
+
+    folder = make_folder_once(target, fill_and_list)
     check_files(folder)
     return folder
 
@@ -94,11 +104,6 @@ def _key(file: Path, name: str | None) -> str:
 def _digest(file: Path) -> str:
     with file.open("rb") as content:
         return hashlib.file_digest(content, "sha256").hexdigest()
-
-
-def _convert_and_list(file: Path, folder: Path) -> None:
-    _convert(file, folder)
-    list_files(folder)
 
 
 def _convert(file: Path, folder: Path) -> None:
