@@ -44,7 +44,7 @@ def test_a_conversion_killed_half_way_leaves_nothing_and_the_next_one_works(tmp_
     assert not [folder for folder in models.iterdir() if ".partial-" not in folder.name]  # and its lock
 
     monkeypatch.setenv("SDLG_HOME", str(tmp_path))
-    model = load_model(str(gguf_file()))
+    model = load_model(str(gguf_file()), engine="transformers")
     assert len([path for path in models.iterdir() if path.is_dir()]) == 1
     prompt = model.prompt(Question("Who wrote Hamlet?"), "auto")
     assert prompt == smollm2.prompt(Question("Who wrote Hamlet?"), "auto")
@@ -101,7 +101,7 @@ def raw_ids(model, text):
 @pytest.mark.parametrize(("said", "adds"), [(True, True), (False, False), (None, True)])
 def test_a_prompt_begins_with_bos_where_the_file_says_so(said, adds, home):
     """A sentencepiece file that says nothing means yes, as in llama.cpp."""
-    model = load_model(str(write_tiny_gguf(home / "tiny.gguf", bos=said)))
+    model = load_model(str(write_tiny_gguf(home / "tiny.gguf", bos=said)), engine="transformers")
     for style in ("raw", "plain"):
         ids = model.prompt(Question("the cat"), style).token_ids
         assert ids.count(1) == adds
@@ -111,14 +111,14 @@ def test_a_prompt_begins_with_bos_where_the_file_says_so(said, adds, home):
 
 @pytest.mark.parametrize("template", ["{{ bos_token }}Q: {{ messages[0].content }}", "Q: {{ messages[0].content }}"])
 def test_a_chat_prompt_begins_with_one_bos_whether_or_not_its_template_writes_it(template, home):
-    model = load_model(str(write_tiny_gguf(home / "tiny.gguf", bos=True, template=template)))
+    model = load_model(str(write_tiny_gguf(home / "tiny.gguf", bos=True, template=template)), engine="transformers")
     ids = model.prompt(Question("the cat"), "chat").token_ids
     assert (ids[0], ids.count(1)) == (1, 1)
 
 
 @pytest.mark.parametrize(("said", "first"), [(True, "▁the"), (False, "th"), (None, "▁the")])
 def test_a_text_begins_with_a_space_where_the_file_says_so(said, first, home):
-    model = load_model(str(write_tiny_gguf(home / "tiny.gguf", bos=False, space=said)))
+    model = load_model(str(write_tiny_gguf(home / "tiny.gguf", bos=False, space=said)), engine="transformers")
     ids = raw_ids(model, "the cat")
     assert TOKENS[ids[0]] == first
     assert model.text(ids) == "the cat"

@@ -13,7 +13,16 @@ from .formats.questions import checked_question
 from .formats.results import Result
 from .models import LanguageModel, full_name, is_address, load_model
 from .nli import NliModel, load_nli
-from .options import DEFAULT_METHOD, DEFAULT_MODEL, DEFAULT_NLI, DEFAULT_SIMILARITY, PACKAGED, options_from, pick
+from .options import (
+    DEFAULT_METHOD,
+    DEFAULT_MODEL,
+    DEFAULT_NLI,
+    DEFAULT_SIMILARITY,
+    PACKAGED,
+    EngineOptions,
+    options_from,
+    pick,
+)
 from .pipeline import ModelSource, NliSource, Pipeline
 from .records import Question
 from .risk import CalibrationSource
@@ -44,6 +53,7 @@ def ask(
     dtype: str | None = None,
     tokenizer: str | None = None,
     retry_seconds: float | None = None,
+    engine: str | EngineOptions = "auto",
     measures: Sequence[str] = (),
     similarity_model: str | SimilarityModel = DEFAULT_SIMILARITY,
     other_models: Sequence[ModelSource] = (),
@@ -53,7 +63,8 @@ def ask(
     """Ask one question: `sdlg.ask("Who wrote Hamlet?")`. Models named as before stay loaded between calls.
 
     `samples` counts all sequences, the initial answer included. `timeout` is in seconds; `tokenizer` and
-    `retry_seconds` are for models on servers. Further options are those of `sdlg.Options`, by name.
+    `retry_seconds` are for models on servers, `engine` is what runs a model here. Further options are those of
+    `sdlg.Options`, by name.
     """
     asked = checked_question(question, context)
     options_from(preset, {"samples": samples, "seed": seed, **options})
@@ -62,10 +73,11 @@ def ask(
         # Together, they would each load everything. A server has no more time to say what it can do than to answer.
         with _loading, limited(Limit(timeout if is_address(model) else None)):
             model, nli = _loaded(
-                full_name(model), nli, device=device, dtype=dtype, tokenizer=tokenizer, retry_seconds=retry_seconds
-            )
+                full_name(model), nli, device=device, dtype=dtype, tokenizer=tokenizer, retry_seconds=retry_seconds,
+                engine=engine,
+            )  # fmt: skip
     pipeline = Pipeline(
-        model, nli, method=method, preset=preset, device=device, dtype=dtype, measures=measures,
+        model, nli, method=method, preset=preset, device=device, dtype=dtype, engine=engine, measures=measures,
         similarity_model=similarity_model, other_models=other_models, calibration=calibration, samples=samples,
         seed=seed, **options,
     )  # fmt: skip

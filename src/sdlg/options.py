@@ -54,6 +54,26 @@ def _within(value: object, kind: type, low: float, high: float) -> bool:
     return isinstance(value, allowed) and not isinstance(value, bool) and low <= value <= high  # NaN is not within
 
 
+@dataclass(frozen=True, slots=True)
+class EngineOptions(_Checked):
+    """What runs a model on this machine, and how much of the machine it has. Servers elsewhere have their own."""
+
+    engine: str = _one_of(
+        "auto", "transformers", "llama.cpp",
+        help="what runs a model on this machine; auto: llama.cpp for a .gguf file, else transformers",
+    )  # fmt: skip
+    threads: int = _number(0, 0, 1024, "on the CPU; 0: as many as cores are not busy when the model is loaded")
+    context_tokens: int = _number(
+        0, 0, 10_000_000, "for llama.cpp: longest prompt with its answer; 0: as trained, at most 4096"
+    )
+    slots: int = _number(0, 0, 256, "for llama.cpp: questions at once, each with a context; 0: one for four cores")
+
+
+def engine_options(engine: str | EngineOptions) -> EngineOptions:
+    """An engine's name alone is that engine with nothing else said."""
+    return EngineOptions(engine) if isinstance(engine, str) else engine
+
+
 SMOLLM2, NLI_MINILM, MINILM = "smollm2", "nli-minilm", "minilm"  # the embedded models
 GEMMA3 = "gemma3-270m"  # another one, by an extra of its own
 PACKAGED, NONE = "packaged", "none"  # instead of a calibration's file: one that comes with the package, or none at all

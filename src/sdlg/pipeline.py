@@ -30,7 +30,7 @@ from .measures.measuring import SIMILARITY_FIELDS, Measured, asked_measures, mea
 from .measures.semantic import coverage
 from .measures.shares import share_entropy
 from .measures.wavering import wavering_words
-from .models import LanguageModel, checked_name, load_model
+from .models import LanguageModel, checked_name, engine_of, load_model, load_scorer
 from .nli import NliModel, is_language_model, load_nli
 from .nli.language_model_judge import LanguageModelJudge
 from .options import (
@@ -39,6 +39,7 @@ from .options import (
     DEFAULT_NLI,
     DEFAULT_SIMILARITY,
     PACKAGED,
+    EngineOptions,
     Options,
     options_from,
     pick,
@@ -88,6 +89,7 @@ class Pipeline:
         dtype: str | None = None,
         tokenizer: str | None = None,
         retry_seconds: float | None = None,
+        engine: str | EngineOptions = "auto",
         measures: Sequence[str] = (),
         similarity_model: str | SimilarityModel | None = DEFAULT_SIMILARITY,
         other_models: Sequence[ModelSource] = (),
@@ -106,11 +108,14 @@ class Pipeline:
         self._named |= {"similarity_model": _name_of(similarity_model), "other_models": [*map(_name_of, others)]}
         self._named["gradients"] = gradients if isinstance(nli, str) and is_language_model(nli) else None
         watch(Progress("load", f"language model {checked_name(model) if isinstance(model, str) else ''}"))
-        self.model = load_model(model, device=device, dtype=dtype, tokenizer=tokenizer, retry_seconds=retry_seconds)
+        self.model = load_model(
+            model, device=device, dtype=dtype, tokenizer=tokenizer, retry_seconds=retry_seconds, engine=engine
+        )
+        self._named["engine"] = engine_of(self.model)
         watch(Progress("load", f"NLI model {nli if isinstance(nli, str) else ''}"))
         self.nli = load_nli(nli, device=device, language_model=self.model, gradients=gradients)
         self._similarity = Once(lambda: load_similarity(similarity_model, device=device) if similarity_model else None)
-        loaded = tuple(load_model(other, device=device, dtype=dtype) for other in others)
+        loaded = tuple(load_scorer(other, device=device, dtype=dtype) for other in others)
         self._calibrate()
         prompt, clustering = self.options.prompt, self.options.clustering
         similarity = self._similarity_for(self.measures)
@@ -273,6 +278,7 @@ def chosen_setup(
     *,
     dtype: str | None,
     tokenizer: str | None,
+    engine: str | None,
     similarity_model: str | None,
     other_models: Sequence[str],
     gradients: str | None,
@@ -287,6 +293,7 @@ def chosen_setup(
         dtype,
         tokenizer,
         gradients,
+        engine,
     )
 
 

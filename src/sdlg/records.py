@@ -255,6 +255,7 @@ class Setup:
     dtype: str | None = None  # None: the default of the device
     tokenizer: str | None = None  # None: the model's own
     gradients: str | None = None  # the NLI model that gives them; None: the judge of meaning itself
+    engine: str | None = None  # what ran a .gguf file; None: the model was none
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,12 +290,6 @@ class Cost:
 
 
 COUNTED = (
-    "prompt_tokens",
-    "generated_tokens",
-    "forward_tokens",
-    "reused_tokens",
-    "decode_steps",
-    "requests",
-    "nli_pairs",
+    "prompt_tokens", "generated_tokens", "forward_tokens", "reused_tokens", "decode_steps", "requests", "nli_pairs",
     "nli_gradients",
-)
+)  # fmt: skip

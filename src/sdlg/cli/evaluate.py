@@ -12,7 +12,7 @@ from ..errors import BadOption
 from ..evaluation.defaults import DEFAULT_METHODS, DEFAULT_METRICS
 from ..options import DEFAULT_MODEL, DEFAULT_NLI, DEFAULT_SIMILARITY
 from .files import names_in, quiet_transformers
-from .flags import add_gradients, add_models, add_options, named_options
+from .flags import add_gradients, add_models, add_options, named_engine, named_options
 
 if TYPE_CHECKING:
     from ..evaluation.plan import Plan
@@ -72,7 +72,7 @@ def add_eval(commands: Any) -> None:
     command.add_argument("--ray-address", metavar="ADDRESS", help="of the cluster (default: one on this machine)")
     command.add_argument("--workers", type=int, metavar="N", help="for ray: how many (default: 2)")
     command.add_argument("--debug", action="store_true", help="show tracebacks")
-    add_gradients(add_models(command))
+    add_gradients(add_models(command, "--model-engine"))
     add_options(command)
 
 
@@ -97,7 +97,13 @@ def _eval(parsed: argparse.Namespace) -> int:
             folder,
             data_dir=Path(parsed.data_dir) if parsed.data_dir else None,
             stages=(parsed.stage,) if parsed.stage else STAGES,
-            runtime=RuntimeConfig(parsed.device, parsed.tokenizer, parsed.retry_seconds, parsed.in_flight),
+            runtime=RuntimeConfig(
+                parsed.device,
+                parsed.tokenizer,
+                parsed.retry_seconds,
+                parsed.in_flight,
+                named_engine(parsed, "model_engine"),
+            ),
             engine=_engine(parsed),
             watch=progress.watch,
             announce=progress.announce,
@@ -110,6 +116,7 @@ def _plan(parsed: argparse.Namespace, folder: Path) -> Plan:
     """As named on the command line, or, with no data named, as the run in the folder was begun."""
     from ..evaluation.plan import make_plan, plan_from, with_additions
     from ..evaluation.store import Store
+    from ..models import chosen_engine
 
     store = Store(folder)
     begun = plan_from(store.read_description()["plan"]) if store.description.exists() else None
@@ -128,7 +135,7 @@ def _plan(parsed: argparse.Namespace, folder: Path) -> Plan:
             methods=tuple(names_in(parsed.methods)) if parsed.methods else DEFAULT_METHODS,
             measures=measures, metrics=metrics or DEFAULT_METRICS, clusterings=clusterings, limit=parsed.limit,
             similarity_model=parsed.similarity_model, dtype=parsed.dtype, bleurt=parsed.bleurt,
-            gradients=parsed.gradients,
+            gradients=parsed.gradients, engine=chosen_engine(parsed.model, parsed.model_engine),
         )  # fmt: skip
     assert plan is not None
     named = replace(plan, bleurt=parsed.bleurt or plan.bleurt)

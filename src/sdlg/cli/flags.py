@@ -17,6 +17,7 @@ from ..options import (
     METHODS,
     PACKAGED,
     PRESETS,
+    EngineOptions,
     Options,
     option_groups,
     options_from,
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from ..records import Setup
 
 
-def add_models(command: argparse.ArgumentParser) -> Any:
+def add_models(command: argparse.ArgumentParser, engine_flag: str = "--engine") -> Any:
     """Which models, and where they run. Returns the group, for more of the kind."""
     models = command.add_argument_group("models")
     models.add_argument(
@@ -62,7 +63,26 @@ def add_models(command: argparse.ArgumentParser) -> Any:
         default=DEFAULT_SIMILARITY,
         help="sentence encoder or cross-encoder, for measures like SAR",
     )
+    _add_engine(models, engine_flag)
     return models
+
+
+def _add_engine(models: Any, engine_flag: str) -> None:
+    """A flag for every field of the engine's options; the engine itself may need another name."""
+    for option in fields(EngineOptions):
+        flag = engine_flag if option.name == "engine" else f"--{option.name.replace('_', '-')}"
+        choices = option.metadata.get("choices")
+        shown = "{" + ",".join(choices) + "}" if choices else "N"
+        models.add_argument(
+            flag, type=type(option.default), default=option.default, metavar=shown,
+            help=f"{option.metadata['help']} (default: {option.default})",
+        )  # fmt: skip
+
+
+def named_engine(parsed: argparse.Namespace, engine_flag: str = "engine") -> EngineOptions:
+    """What `add_models` says of the engine."""
+    named = {option.name: getattr(parsed, option.name) for option in fields(EngineOptions)}
+    return EngineOptions(**{**named, "engine": getattr(parsed, engine_flag)})
 
 
 def add_gradients(models: Any) -> None:
@@ -104,7 +124,7 @@ def load_pipeline(parsed: argparse.Namespace, **more: Any) -> Pipeline:
     return Pipeline(
         _probed(parsed), parsed.nli, method=parsed.method, preset=parsed.preset, device=parsed.device,
         dtype=parsed.dtype, tokenizer=parsed.tokenizer, retry_seconds=parsed.retry_seconds,
-        calibration=parsed.calibration, **named,
+        calibration=parsed.calibration, engine=named_engine(parsed), **named,
     )  # fmt: skip
 
 
@@ -122,6 +142,7 @@ def _probed(parsed: argparse.Namespace) -> str | LanguageModel:
 def named_setup(parsed: argparse.Namespace) -> Setup:
     """What the pipeline's results will say that they were made with, before any model is loaded."""
     from ..measures.measuring import asked_measures
+    from ..models import chosen_engine
     from ..nli import is_language_model
     from ..pipeline import chosen_setup
     from ..risk import calibrations_for
@@ -133,6 +154,7 @@ def named_setup(parsed: argparse.Namespace) -> Setup:
         dtype=parsed.dtype, tokenizer=parsed.tokenizer, similarity_model=parsed.similarity_model,
         other_models=names_in(parsed.other_models),
         gradients=parsed.gradients if is_language_model(parsed.nli) else None,
+        engine=chosen_engine(parsed.model, named_engine(parsed)),
     )  # fmt: skip
 
 

@@ -159,10 +159,10 @@ def _input_models(
     quiet_transformers()
     model, nli, similarity, others = None, None, None, []
     if parsed.model:
-        from ..models import load_model
+        from ..models import load_scorer
 
-        model = load_model(parsed.model, device=parsed.device, dtype=parsed.dtype)
-        others = [load_model(name, device=parsed.device, dtype=parsed.dtype) for name in names_in(parsed.other_models)]
+        model = load_scorer(parsed.model, device=parsed.device, dtype=parsed.dtype)
+        others = [load_scorer(name, device=parsed.device, dtype=parsed.dtype) for name in names_in(parsed.other_models)]
     if parsed.nli != "none" and missing & NLI_FIELDS:
         from ..nli import load_nli
 

@@ -20,7 +20,8 @@ from ..options import DEFAULT_NLI, GROUPS, Clustering, Options, flat_options, op
 from ..sampling import SAMPLERS
 from .defaults import DEFAULT_METHODS, DEFAULT_METRICS
 
-_FIXED = ("data", "model", "nli", "preset", "methods", "similarity_model", "limit", "dtype", "gradients")
+_FIXED = ("data", "model", "nli", "preset", "methods", "similarity_model", "limit", "dtype", "gradients", "engine")
+_SINCE = {"gradients": DEFAULT_NLI, "engine": None}  # what runs that were begun before there was a choice do not say
 _OF_ONE_SAMPLER = {"branchings", "relevance", "proposals"}
 _SHORT = {"penalty": "diversity_penalty"}
 # All methods of a run are about the same initial answer, from as many samples.
@@ -55,6 +56,7 @@ class Plan:
     limit: int | None = None
     dtype: str | None = None
     gradients: str = DEFAULT_NLI  # the NLI model that gives them where a language model judges meaning
+    engine: str | None = None  # what runs a .gguf file; None: the model is none
     # What may be added to later.
     measures: tuple[str, ...] = ()
     metrics: tuple[str, ...] = DEFAULT_METRICS
@@ -139,7 +141,7 @@ def _further(clusterings: tuple[str, ...], options: Options) -> tuple[str, ...]:
 def plan_from(described: Mapping[str, Any]) -> Plan:
     """The plan of a run that has begun."""
     try:
-        described = {"gradients": DEFAULT_NLI, **described}  # older runs had no other
+        described = {**_SINCE, **described}
         named = {f.name: described[f.name] for f in fields(Plan) if f.name not in ("options", "preset")}
         named = {name: tuple(value) if isinstance(value, list) else value for name, value in named.items()}
         changes = {name: tuple(v) if isinstance(v, list) else v for name, v in described["options"].items()}

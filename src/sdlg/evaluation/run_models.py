@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from ..correctness import Metric, load_metrics
 from ..measures.measuring import SIMILARITY_FIELDS, needed_fields
 from ..models import LanguageModel, load_model
 from ..nli import SELF, NliModel, load_nli
-from ..options import DEFAULT_NLI
+from ..options import DEFAULT_NLI, EngineOptions
 from ..scoring import EmbeddingMap
 from ..scoring.mapping import fit_embedding_map
 from ..similarity import SimilarityModel, load_similarity
@@ -27,6 +27,7 @@ class RuntimeConfig:
     tokenizer: str | None = None  # the rest is for models on servers
     retry_seconds: float | None = None
     in_flight: int | None = None  # questions at once; None: what fills the model
+    engine: EngineOptions = field(default_factory=EngineOptions)
 
 
 def silent(_: str) -> None:
@@ -47,6 +48,7 @@ class RunModels:
         return load_model(
             self.plan.model, device=runtime.device, dtype=self.plan.dtype, tokenizer=runtime.tokenizer,
             retry_seconds=runtime.retry_seconds,
+            engine=replace(runtime.engine, engine=self.plan.engine or "auto"),
         )  # fmt: skip
 
     @cached_property

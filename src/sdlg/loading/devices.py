@@ -11,6 +11,7 @@ import os
 import sys
 
 from ..errors import BadOption
+from .cores import CoreWatch, named_threads, own_cores
 
 
 def pick_device(name: str | None) -> str:
@@ -26,6 +27,19 @@ def pick_device(name: str | None) -> str:
             f"cannot use the device {name!r}: {str(error).splitlines()[0]} Try cpu, cuda or mps."
         ) from error
     return name
+
+
+def set_threads(asked: int, watch: CoreWatch) -> None:
+    """Give torch as many threads as were asked for; 0: as cores were not busy since the watch began.
+
+    Unasked, only torch's own choice is changed, a thread for every core: not what somebody has chosen.
+    """
+    import torch
+
+    if asked:
+        torch.set_num_threads(asked)
+    elif named_threads() is None and torch.get_num_threads() == own_cores():
+        torch.set_num_threads(watch.usable_cores())
 
 
 def calm_threads() -> None:

