@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import copy
+import os
+import shutil
 
 import pytest
 import torch
 
 from conftest import tiny_lm, tiny_model, word_tokenizer
 from reference import decode_from_scratch, next_logprobs
+from sdlg.models import load_model
 from sdlg.models.base import DecodeRequest
 from sdlg.models.local.decoding import score_paths
 from sdlg.models.local.kv_tree import PaddedRows, SeparateCaches
@@ -391,3 +394,23 @@ def test_a_search_keeps_the_columns_of_its_best_hypothesis(strategy, monkeypatch
     assert max(columns) < 80
     branch = lm.decode(DecodeRequest(PROMPT, [(*wanted.token_ids[:3], 71)], GREEDY))
     assert branch.cost.forward_tokens == branch.continuations[0].decisions
+
+
+def test_a_layout_is_tried_once_for_the_same_files(tiny_folders, tmp_path, monkeypatch):
+    from sdlg.models.local import layout_memory
+
+    monkeypatch.setenv("SDLG_HOME", str(tmp_path / "home"))
+    folder = tmp_path / "model"
+    shutil.copytree(tiny_folders[0], folder)
+    tried, choose = [], layout_memory.choose_layout
+    monkeypatch.setattr(layout_memory, "choose_layout", lambda network: tried.append(network) or choose(network))
+    layouts = [load_model(str(folder)).layout for _ in range(2)]
+    assert layouts == ["tree", "tree"]
+    assert len(tried) == 1
+    os.utime(folder / "model.safetensors", (1, 1))  # other weights, perhaps
+    load_model(str(folder))
+    assert len(tried) == 2
+    for path in (tmp_path / "home" / "layouts").iterdir():
+        path.write_text("nonsense")
+    assert load_model(str(folder)).layout == "tree"
+    assert len(tried) == 3

@@ -13,6 +13,8 @@ from ...loading.copies import advice_on
 from ...loading.devices import pick_device
 from ...loading.number_kinds import check_kind
 from ...loading.tokenizers import load_tokenizer
+from .layout_memory import remembered_layout
+from .network import Network
 from .transformers_model import TransformersModel
 
 
@@ -31,7 +33,10 @@ def load_transformers(
             f"cannot load the language model {name!r}: {first_line(error)} "
             f"Give a hub name, a folder, a .gguf file or 'smollm2'.{advice_on(source)}"
         ) from error
-    return TransformersModel(model.to(where), tokenizer, name=name, **more)
+    model = model.to(where)
+    if "layout" not in more and Path(source).is_dir():
+        more["layout"] = remembered_layout(Network(model.eval()), Path(source))
+    return TransformersModel(model, tokenizer, name=name, **more)
 
 
 def _dtype(name: str | None, device: str) -> torch.dtype | str:
