@@ -12,7 +12,7 @@ from typing import Any
 
 from ...errors import ServerFailed, UnknownName
 from .connection import Connection, Json, Refused
-from .replies import Step, read_chunk, read_steps, tells_ids
+from .replies import Step, first_choice, read_chunk, read_steps, tells_ids
 from .tokens import LearnedTokens
 
 MOST_ALTERNATIVES = 100  # of one step: more is hardly ever likelier than the default --min-probability together
@@ -236,7 +236,7 @@ class _Probe:
         return None
 
     def _read(self, body: Json, reply: Json) -> _LogprobReply:
-        choice = (reply.get("choices") or [None])[0]
+        choice = first_choice(reply)
         return _LogprobReply(body, tuple(read_steps(choice, LearnedTokens())), tells_ids(choice))
 
     async def _takes_ids(self) -> bool:

@@ -10,7 +10,7 @@ In: the chunks of a reply. Out: `Chunk`s with one `Step` per decision of the mod
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -77,16 +77,20 @@ class Chunk:
     has_ids_alone: int  # tokens that are told by their id beside the log-probabilities
 
 
+def first_choice(reply: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """The only one that is asked for; None: there is none."""
+    choices = reply.get("choices")
+    if not isinstance(choices, list):
+        raise Nonsense("sends a reply without choices")
+    return _object(choices[0], "a choice") if choices else None
+
+
 def read_chunk(chunk: Any, tokens: LearnedTokens, *, wants_steps: bool = True) -> Chunk:
     """The first choice of a chunk."""
     fields = _object(chunk, "a chunk")
-    choices = fields.get("choices")
-    if not isinstance(choices, list):
-        raise Nonsense("sends a reply without choices")
-    usage = _usage(fields.get("usage"))
-    if not choices:
+    choice, usage = first_choice(fields), _usage(fields.get("usage"))
+    if choice is None:
         return Chunk("", (), None, usage, 0)
-    choice = _object(choices[0], "a choice")
     message = choice.get("message")
     text = choice.get("text") if message is None else _object(message, "a message").get("content")
     finish, ids = choice.get("finish_reason"), choice.get("token_ids")
