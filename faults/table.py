@@ -121,9 +121,7 @@ def check_damage(bench: Bench, path: Path, content: bytes) -> None:
         outcome.check_words()
         if outcome.code in (0, bench.code) and bench.command.result(bench.folder) == bench.whole:
             return
-        said = (
-            path.name in outcome.said or str(path.parent) in outcome.said
-        )  # of a list, a name
+        said = path.name in outcome.said or str(path.parent) in outcome.said  # of a list, a name
         assert said, f"damage in {path.name} was not told: {outcome.said}"
         if bench.command.recover is None or not bench.command.recover(bench.folder, outcome.said):
             assert path.name == "run.json", f"what to do is not told: {outcome.said}"

@@ -9,6 +9,7 @@ import pytest
 
 from fake_server import (
     VERSION,
+    Answer,
     Change,
     Twin,
 )
@@ -17,6 +18,7 @@ from sdlg.cli import main
 from sdlg.errors import (
     BadOption,
     ModelNotFound,
+    SdlgError,
     ServerFailed,
     UnknownName,
 )
@@ -92,6 +94,14 @@ def test_a_prefix_cache_is_seen_where_the_server_tells_of_it(connected, caches):
 def test_a_server_that_tells_fewer_than_it_is_asked_for_is_seen_through(connected):
     _, model = connected(most=3, clamps=True)
     assert model.server.top_logprobs == 3
+
+
+@pytest.mark.parametrize("reply", [b'{"choices": 3}', b'{"choices": [3]}', b'{"choices": []}'])
+def test_a_probe_that_is_answered_with_nonsense_is_told(serve, reply):
+    server = serve()
+    server.inject(Answer(200, reply), when=lambda seen: "prompt" in seen.body)
+    with pytest.raises(SdlgError, match="sends a"):
+        connect(server.url, retry_seconds=0.5)
 
 
 def test_of_several_models_one_must_be_named(serve):
