@@ -221,7 +221,7 @@ def test_help_names_the_defaults_that_are_used(run):
     texts = {command: " ".join(run(command, "--help")[1].split()) for command in ("ask", "serve", "eval")}
     limits = Settings().limits
     assert f"{', '.join(SAMPLERS)} (default: {DEFAULT_METHOD})" in texts["ask"]
-    assert f"the embedded {inspect.signature(Pipeline).parameters['model'].default})" in texts["ask"]
+    assert f"the embedded {inspect.signature(Pipeline).parameters['model'].default};" in texts["ask"]
     assert f"longest prompt (default: {limits.prompt_characters})" in texts["serve"]
     assert f"most per request (default: {limits.samples})" in texts["serve"]
     assert f"(default: {', '.join(DEFAULT_METHODS)})" in texts["eval"]

@@ -207,7 +207,7 @@ def test_a_bad_line_is_an_item_with_its_fault(tmp_path, line, fault):
 
 
 def test_what_cannot_be_read_is_told(tmp_path):
-    with pytest.raises(UnknownName, match="choose from: coqa, coqa_test, triviaqa, truthfulqa, or name a JSONL file"):
+    with pytest.raises(UnknownName, match="coqa_test, open_questions, triviaqa, truthfulqa, or name a JSONL file"):
         load_data("squad")
     with pytest.raises(BadOption, match="cannot read the data"):
         load_data(str(tmp_path / "gone.jsonl"))

@@ -250,7 +250,7 @@ def test_the_answer_streams(served, nli):
     assert len(shown) >= len(result.answer.token_ids)
 
 
-@pytest.mark.parametrize("method", [name for name in SAMPLERS if name not in ("sdlg", "arithmetic")])
+@pytest.mark.parametrize("method", [name for name in SAMPLERS if name not in ("sdlg", "arithmetic", "steered")])
 def test_the_other_methods_run(served, nli, method):
     result = sdlg.Pipeline(served, nli, method=method, samples=3, max_tokens=5).ask(QUESTIONS[1])
     assert 1 <= len(result.samples) <= 3

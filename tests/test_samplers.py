@@ -180,4 +180,5 @@ def test_a_model_compared_with_itself_has_no_epistemic_part():
         measures=("epistemic_semantic_uncertainty",),
     ).ask("When was the Declaration of Independence signed?")  # fmt: skip
     assert len(result.clusters) > 1
-    assert result.estimates["epistemic_semantic_uncertainty"].value == pytest.approx(0.0, abs=1e-3)
+    # A branch may be made of other tokens than its text is cut into when it is scored: then it is nearly 0.
+    assert result.estimates["epistemic_semantic_uncertainty"].value == pytest.approx(0.0, abs=1e-2)

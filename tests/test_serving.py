@@ -988,7 +988,7 @@ from test_serving import Talking
 sdlg.pipeline.load_model = lambda name, **_: Talking(CAPITAL, name=name, pause=0.2)
 sdlg.pipeline.load_nli = lambda name, **_: FakeNli(MEANINGS, name=name)
 from sdlg.cli import main
-sys.exit(main(["serve", "--port", "0"]))
+sys.exit(main(["serve", "--port", "0", "--grace", "30"]))
 """
 
 

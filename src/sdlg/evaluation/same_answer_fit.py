@@ -177,18 +177,21 @@ def _choose(
 ) -> tuple[SameAnswer, float]:
     """The mix and the threshold with the best balanced accuracy, the mean of all sources.
 
-    Of mixes that are as good, the one with most of the words: networks take near names for each other.
+    Of mixes that are as good, the one with most of the words, but no more than their own fit: networks take near names
+    for each other. Of thresholds that are as good, the one nearest to one half.
     """
     same, sources = _labels(pairs)
-    best: dict[float, tuple[float, SameAnswer]] = {}  # of each mix
+    best: dict[float, tuple[float, float, SameAnswer]] = {}  # of each mix: score, nearness, model
     for share, threshold in itertools.product(_MIXES, _THRESHOLDS.round(2).tolist()):
         model = SameAnswer(_mix(network, words, share), threshold)
         joined = _joined(model, table)
         parts = [balanced_accuracy(joined[sources == name], same[sources == name]) for name in sorted(set(sources))]
-        best[share] = max(best.get(share, (-1.0, model)), (sum(parts) / len(parts), model), key=lambda one: one[0])
-    highest = max(score for score, _ in best.values())
-    chosen = max(share for share, (score, _) in best.items() if score >= highest - _AS_GOOD)
-    return best[chosen][1], chosen
+        candidate = (sum(parts) / len(parts), -abs(threshold - 0.5), model)
+        best[share] = max(best.get(share, candidate), candidate, key=lambda one: one[:2])
+    highest = max(score for score, *_ in best.values())
+    as_good = [share for share, (score, *_) in best.items() if score >= highest - _AS_GOOD]
+    chosen = max((share for share in as_good if share <= 1.0), default=min(as_good))
+    return best[chosen][2], chosen
 
 
 def _joined(model: SameAnswer, table: Array) -> Bools:
