@@ -152,7 +152,7 @@ def test_64_clients_each_get_an_answer_or_are_told_to_come_back():
         threads = threading.active_count()
         asyncio.run(all_of_them(server.url))
         assert (server.admission.running, server.admission.waiting) == (0, 0)
-        assert threading.active_count() <= threads
+        assert threading.active_count() <= threads + 1  # the pool has a second place, for large given answers
     assert set(seen) == {200, 429}, seen
     assert seen[200] > 10
 
