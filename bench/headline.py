@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +19,10 @@ import numpy as np
 from sdlg import Pipeline
 from sdlg.correctness import judge, load_metrics
 from sdlg.datasets.triviaqa import TRIVIAQA
+from sdlg.evaluation.same_answer_fit import read_rows
 from sdlg.evaluation.statistics import auroc, paired_difference
 from sdlg.measures.headline import HEADLINE, headline_measure
-from truth_samples import Row, digest_of, read_rows
+from truth_samples import digest_of
 
 OPTIONS: dict[str, Any] = {"prompt": "plain", "stop_at": "sentence", "max_tokens": 16}
 
@@ -53,7 +54,7 @@ def main() -> None:
     print(comparison(read_rows(chosen.results)))
 
 
-def comparison(rows: Sequence[Row]) -> str:
+def comparison(rows: Sequence[Mapping[str, Any]]) -> str:
     """A line for each score, and the paired difference."""
     wrong = np.array([row["right"] < 0.5 for row in rows])
     scores = {

@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from sdlg.datasets.triviaqa import TRIVIAQA
+from sdlg.evaluation.same_answer_fit import read_rows
 from sdlg.models import LanguageModel, load_model
 from sdlg.models.base import DecodeRequest
 from sdlg.options import Options, options_from
@@ -34,8 +35,6 @@ DRAWS = 200
 SEED = 13
 QUESTIONS_PER_SET = 30
 FIRST = 10  # draws whose sharing of tokens is counted: the cost of ten draws in one tree
-
-Row = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,12 +56,6 @@ class Format:
 
 
 # -- questions ---------------------------------------------------------------------------------------------------
-
-
-def read_rows(file: Path) -> list[Row]:
-    """Every row of a JSONL file."""
-    with file.open(encoding="utf-8") as lines:  # str.splitlines would also split at U+2028 inside a text
-        return [json.loads(line) for line in lines if line.strip()]
 
 
 def trivia_questions(folder: Path) -> Iterator[tuple[str, Question]]:

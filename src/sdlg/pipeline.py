@@ -105,7 +105,7 @@ class Pipeline:
         self._watch = watch
         others = several(other_models)
         self._named: dict[str, Any] = {"dtype": dtype, "tokenizer": tokenizer}
-        self._named |= {"similarity_model": _name_of(similarity_model), "other_models": [*map(_name_of, others)]}
+        self._named |= {"similarity_model": _name_of(similarity_model), "other_models": (*map(_name_of, others),)}
         self._named["gradients"] = gradients if isinstance(nli, str) and is_language_model(nli) else None
         watch(Progress("load", f"language model {checked_name(model) if isinstance(model, str) else ''}"))
         self.model = load_model(
@@ -273,28 +273,11 @@ class Pipeline:
 
 
 def chosen_setup(
-    measures: Mapping[str, Measure],
-    calibration: str | None,
-    *,
-    dtype: str | None,
-    tokenizer: str | None,
-    engine: str | None,
-    similarity_model: str | None,
-    other_models: Sequence[str],
-    gradients: str | None,
+    measures: Mapping[str, Measure], calibration: str | None, *, similarity_model: str | None, **named: Any
 ) -> Setup:
     """What shapes results besides models, method and options. Whatever does not matter here is left out."""
     compares = bool(needed_fields(measures.values()) & SIMILARITY_FIELDS)
-    return Setup(
-        tuple(measures),
-        calibration,
-        similarity_model if compares else None,
-        tuple(other_models),
-        dtype,
-        tokenizer,
-        gradients,
-        engine,
-    )
+    return Setup(tuple(measures), calibration, similarity_model if compares else None, **named)
 
 
 def _name_of(model: object) -> str | None:

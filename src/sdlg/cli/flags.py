@@ -152,7 +152,7 @@ def named_setup(parsed: argparse.Namespace) -> Setup:
     return chosen_setup(
         asked_measures(names_in(parsed.measures), calibrations.measure_names), calibrations.fingerprint,
         dtype=parsed.dtype, tokenizer=parsed.tokenizer, similarity_model=parsed.similarity_model,
-        other_models=names_in(parsed.other_models),
+        other_models=tuple(names_in(parsed.other_models)),
         gradients=parsed.gradients if is_language_model(parsed.nli) else None,
         engine=chosen_engine(parsed.model, named_engine(parsed)),
     )  # fmt: skip

@@ -94,7 +94,8 @@ def fit_same_answer(nli: NliModel, train: Path, dev: Path, watch: Watch) -> Fit:
 def read_rows(file: Path) -> list[dict[str, Any]]:
     """JSON lines."""
     try:
-        return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines() if line.strip()]
+        with file.open(encoding="utf-8") as lines:  # str.splitlines would also split at U+2028 inside a text
+            return [json.loads(line) for line in lines if line.strip()]
     except (OSError, ValueError) as error:
         raise RunError(f"cannot read {file}: {error}") from error
 

@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ..formats.numbers import LARGEST, is_number
+
 
 @dataclass(frozen=True, slots=True)
 class Each:
@@ -27,7 +29,7 @@ class Number:
 def fits(value: Any, shape: Any) -> bool:
     """Whether a value has a shape."""
     if isinstance(shape, Number):
-        return isinstance(value, (int, float)) and not isinstance(value, bool) and _is_float(value)
+        return is_number(value) and _is_float(value)
     if isinstance(shape, tuple):
         return any(fits(value, one) for one in shape)
     if isinstance(shape, list):
@@ -48,7 +50,7 @@ def _has(value: Mapping[str, Any], name: str, shape: Any) -> bool:
 
 def _is_float(value: float) -> bool:
     """Python compares whole numbers of any size; NaN stands for what is undefined in older runs."""
-    return -1e300 <= value <= 1e300 or (isinstance(value, float) and not math.isfinite(value))
+    return -LARGEST <= value <= LARGEST or (isinstance(value, float) and not math.isfinite(value))
 
 
 _NUMBER = Number()

@@ -28,6 +28,13 @@ FREE = (
 )
 
 
+# What a sequence stands for by itself, whatever its likelihood: a share of probability already.
+_WHOLE_MASSES: Mapping[str, Callable[[MeasureInputs], Array]] = {
+    "branch_mass": semantic.branch_log_masses,
+    "drawn": semantic.drawn_log_weights,
+}
+
+
 def estimate_all(inputs: MeasureInputs, options: Estimation) -> dict[str, Estimate]:
     """The headline first, then the measures that these samples give at no further cost."""
     free = measure_all(inputs, FREE)
@@ -48,10 +55,8 @@ def cluster_probabilities(inputs: MeasureInputs, options: Estimation) -> list[fl
 def sample_weights(inputs: MeasureInputs, options: Estimation) -> Sequence[float]:
     """The weights of the samples, Σw = 1; equal ones where likelihoods are not known, or nothing branched."""
     weighting = _weighting(inputs, options.weighting)
-    if weighting == "drawn" and inputs.logprobs is not None:
-        return [float(weight) for weight in semantic.shares(semantic.drawn_log_weights(inputs))]
-    if weighting == "branch_mass" and inputs.logprobs is not None:
-        return [float(weight) for weight in semantic.shares(semantic.branch_log_masses(inputs))]
+    if weighting in _WHOLE_MASSES and inputs.logprobs is not None:
+        return [float(weight) for weight in semantic.shares(_WHOLE_MASSES[weighting](inputs))]
     weigh = semantic.IMPORTANCES.get(weighting, semantic.uniform_log_weights)
     return [float(weight) for weight in np.exp(semantic.l1_normalised(weigh(inputs)))]
 
@@ -85,12 +90,10 @@ def _weighting(inputs: MeasureInputs, asked: str) -> str:
 
 
 def log_terms(inputs: MeasureInputs, options: Estimation) -> Array:
-    """What each sequence adds to its cluster's mass. Branch mass is a share of probability already."""
+    """What each sequence adds to its cluster's mass."""
     weighting = _weighting(inputs, options.weighting)
-    if weighting == "drawn":
-        return semantic.drawn_log_weights(inputs)
-    if weighting == "branch_mass":
-        return semantic.branch_log_masses(inputs)
+    if weighting in _WHOLE_MASSES:
+        return _WHOLE_MASSES[weighting](inputs)
     likelihoods = semantic.LIKELIHOODS[options.likelihood](inputs)
     if weighting == "uniform":
         return likelihoods
