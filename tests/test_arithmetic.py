@@ -10,7 +10,7 @@ import pytest
 from fakes import FakeNli
 from sdlg.errors import NotSupported
 from sdlg.models.base import DecodeRequest
-from sdlg.models.codes import COARSEST, FINEST, Code, choose_by_code, even_codes, nucleus, spread_order
+from sdlg.models.codes import BELOW_ONE, Code, choose_by_code, even_codes, nucleus, spread_order
 from sdlg.models.scripted import END, ScriptedModel
 from sdlg.options import Decoding, Options
 from sdlg.records import Question, StopRule
@@ -101,8 +101,7 @@ def test_one_token_and_empty_answers_are_drawn() -> None:
 def test_a_token_of_probability_one_takes_nothing_from_the_code() -> None:
     code = Code(0.3, np.random.default_rng(0))
     assert choose_by_code(np.array([0.0, 1.0, 0.0]), code) == 1
-    assert code.value == 0.3
-    assert code.width == FINEST
+    assert (code.value, code.mass) == (0.3, 1.0)
 
 
 def test_ties_go_to_the_lower_id_first() -> None:
@@ -112,7 +111,7 @@ def test_ties_go_to_the_lower_id_first() -> None:
 
 
 def test_impossible_tokens_are_never_chosen_even_at_the_upper_end() -> None:
-    for value in (0.0, 1 - FINEST):
+    for value in (0.0, BELOW_ONE):
         assert choose_by_code(np.array([0.0, 0.1, 0.2, 0.7, 0.0]), Code(value, np.random.default_rng(0))) in (1, 2, 3)
 
 
@@ -131,7 +130,7 @@ def test_top_p_keeps_the_likeliest() -> None:
 
 
 def test_long_answers_stay_uniform_after_the_code_has_run_out_of_bits() -> None:
-    """200 fair coins need 200 bits; a float64 has 53. Late coins must be as fair as early ones, and differ."""
+    """200 fair coins need 200 bits; a code of 400 says nine. Late coins must be as fair as early ones, and differ."""
     coins = np.array([[choose_by_code(np.array([0.5, 0.5]), code) for _ in range(200)] for code in even_codes(400, 5)])
     assert coins[:, :60].mean() == pytest.approx(0.5, abs=0.02)
     assert coins[:, 60:].mean() == pytest.approx(0.5, abs=0.01)
@@ -139,11 +138,34 @@ def test_long_answers_stay_uniform_after_the_code_has_run_out_of_bits() -> None:
     assert abs(np.corrcoef(coins[:, 10], coins[:, 150])[0, 1]) < 0.2
 
 
-def test_a_code_that_is_known_too_coarsely_is_drawn_anew_within_what_is_known() -> None:
-    code = Code(0.75, np.random.default_rng(0), width=COARSEST)
+def test_a_code_that_is_alone_in_its_piece_is_drawn_anew() -> None:
+    code = Code(0.75, np.random.default_rng(0), spacing=0.3)
     code.enter(0.5, 0.5)
-    assert code.width == FINEST
-    assert code.value == pytest.approx(0.5, abs=4 * COARSEST)
+    assert code.value == 0.5
+    places = []
+    for _ in range(2000):
+        code.enter(0.4, 0.5)
+        places.append(code.value)
+    assert np.histogram(places, bins=4, range=(0, 1))[0] == pytest.approx(np.full(4, 500), abs=80)
+
+
+def test_a_code_that_is_drawn_anew_stays_outside() -> None:
+    """What is excluded is the beginning of [0, 1), also of the pieces that hold it: the greedy answer's own path."""
+    shares = np.array([0.9, 0.1])
+    for seed in range(300):
+        for code in even_codes(5, seed, outside=0.9**8):
+            assert any(choose_by_code(shares, code) for _ in range(8))
+
+
+def test_rounding_does_not_change_what_is_drawn() -> None:
+    """Float32 probabilities are known to some 1e-7, and a hundred tokens later the draws must still be the same."""
+    rng = np.random.default_rng(0)
+    steps = rng.dirichlet(np.ones(50), size=100)
+    rounded = steps * (1 + 1e-7 * rng.standard_normal(steps.shape))
+    one, other = (
+        [[choose_by_code(step, code) for step in table] for code in even_codes(10, 3)] for table in (steps, rounded)
+    )
+    assert one == other
 
 
 def test_arithmetic_is_a_method_of_its_own() -> None:

@@ -27,7 +27,7 @@ from sdlg.records import Branching, Estimate
 
 V = vectors("estimator")
 DOCS = Path(__file__).resolve().parents[1] / "docs" / "measures.md"
-PAIRED = {"lexical_similarity", "cocoa_log_likelihood", "cocoa_log_perplexity", "cocoa_token_entropy"}
+PAIRED = {"lexical_similarity", "cocoa_log_likelihood", "cocoa_log_perplexity", "cocoa_token_entropy", "disagreement"}
 
 
 def close(value):
@@ -448,6 +448,7 @@ TWINS = {
     "cocoa_log_likelihood": lambda s: -math.log(chances(s)[0]) * twin_disagreement(s),
     "cocoa_log_perplexity": lambda s: -math.log(chances(s, True)[0]) * twin_disagreement(s),
     "cocoa_token_entropy": lambda s: mean(s.token_entropies[0]) * twin_disagreement(s),
+    "disagreement": lambda s: 1 - mean([other == s.clusters[0] for other in s.clusters[1:]]),
     f"{SE}_chao_shen": lambda s: twin_chao_shen(s, 1 - min(singletons(s), len(s) - 1) / len(s)),
     f"{SE}_coverage_adjusted": lambda s: twin_chao_shen(s, len(set(s.clusters)) / twin_alphabet(s)),
     "semantic_alphabet_size": twin_alphabet,
@@ -509,6 +510,7 @@ ABOUT_THE_ANSWER = {
     "cocoa_log_likelihood",
     "cocoa_log_perplexity",
     "cocoa_token_entropy",
+    "disagreement",
 }
 
 
@@ -692,6 +694,10 @@ def test_five_identical_answers_are_as_certain_as_one():
     assert found["degree_similarity"] == found["cocoa_log_likelihood"] == close(0.0)
     assert found["eigenvalue_sum_entailment"] == found["semantic_alphabet_size"] == close(1.0)
     assert found["embedding_spread"] == close(math.log(0.001))
+
+
+def test_disagreement_is_with_the_first_answer():
+    assert value_of("disagreement", MeasureInputs(clusters=(1, 0, 1, 2, 1))) == 0.5
 
 
 def test_entropies_sum_over_clusters_not_over_answers():

@@ -1,13 +1,14 @@
 """Several questions at once: threads that wait for a model server while others do arithmetic.
 
 In: a function and things to do. Out: (thing, its finished future), in their order or as they finish. With one in
-flight everything happens in the calling thread. Local models are `one_at_a_time`: threads take turns with them.
+flight everything happens in the calling thread. Classifiers and encoders are `one_at_a_time`: threads take turns with
+them; those that decode on one local model share its passes (gathering.py).
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
 from contextvars import copy_context
 from functools import cache, partial, wraps
@@ -118,15 +119,3 @@ def one_at_a_time(method: Callable[Concatenate[S, P], B]) -> Callable[Concatenat
             return method(self, *args, **kwargs)
 
     return with_turn
-
-
-def in_turns(turn: RLock, steps: Iterable[A]) -> Iterator[A]:
-    """What an iteration gives, each step of it under the lock; others may have their turn between two."""
-    iterator = iter(steps)
-    while True:
-        with holding(turn):
-            try:
-                step = next(iterator)
-            except StopIteration:
-                return
-        yield step

@@ -43,6 +43,15 @@ def dissimilarity_to_answer(samples: MeasureInputs) -> float:
     return float(1.0 - others.mean()) if len(others) else math.nan
 
 
+def disagreement(samples: MeasureInputs) -> float:
+    """Share of the other answers that mean something else than the answer. Without others: undefined.
+
+    Of answers drawn at temperature 1 it estimates how often the model would mean something else than it said.
+    """
+    own, *others = given(samples.clusters)
+    return sum(other != own for other in others) / len(others) if others else math.nan
+
+
 def _unlikeliness(samples: MeasureInputs) -> float:
     return -answer_logprob(samples)
 
@@ -129,6 +138,19 @@ MEASURES = (
         equation="1 − P(True)",
         cost="the answer + 1 call of the model",
         aliases=("P(True)",),
+        of_answer=True,
+    ),
+    Measure(
+        "disagreement",
+        disagreement,
+        frozenset({"clusters"}),
+        unit="probability",
+        higher_is_less_certain=True,
+        low=0.0,
+        high=1.0,
+        summary="Share of the other answers that mean something else than the answer. For drawn answers.",
+        equation="mean_{n>1} [c(y^n) ≠ c(y¹)]",
+        cost=_CLUSTERED,
         of_answer=True,
     ),
     Measure(

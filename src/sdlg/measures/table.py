@@ -126,6 +126,7 @@ _UNDEFINED: Mapping[str, str] = {
         for name, measure in MEASURES.items()
         if "branchings" in measure.needs
     },
+    "disagreement": _ALONE,
     "lexical_similarity": _ALONE,
     "cocoa_log_likelihood": _ALONE,
     "cocoa_log_perplexity": _ALONE,

@@ -12,14 +12,13 @@ beginning.
 The likeliest token comes first, ties by id. So the greedy answer is the piece [0, p(greedy)), and even codes on the
 rest are draws from all other answers (`outside`).
 
-A float64 is known to 2^-53, and stretching a piece stretches what is not known, too: `Code.width` keeps track. When it
-passes 2^-30 the code is drawn anew within its own resolution. This changes no distribution: a uniform cell and a
-uniform place in it are uniform, and what was decided so far depended on the cell alone.
+Stretching a piece stretches rounding, too: after some twenty bits a code would say what float32 got wrong. A piece that
+is narrower than the codes are apart holds no other one, so from there on the code is drawn anew at every token. This
+changes no distribution, since a code is uniform in its piece, and evenness has nothing left to say there.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -28,34 +27,30 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 
-FINEST = 2.0**-53
-COARSEST = 2.0**-30
-_BELOW_ONE = 1.0 - FINEST
+BELOW_ONE = 1.0 - 2.0**-53
 _CODES = 0xC0DE  # keeps these random numbers apart from those of a path that draws token by token
 _USUAL = 1e-4  # most codes choose a token that is likelier: only those are sorted
 
 
 @dataclass(slots=True)
 class Code:
-    """A point of [0, 1) that is known up to `width`."""
+    """A point of [outside, 1) in a piece of all answers that has this mass; the next code is `spacing` away."""
 
     value: float
     generator: np.random.Generator = field(repr=False)
-    width: float = FINEST
+    spacing: float = 0.0
+    outside: float = 0.0
+    mass: float = 1.0
 
     def enter(self, low: float, size: float) -> None:
         """Stretch the piece [low, low + size) that holds the code to [0, 1)."""
-        self.width /= size
-        stretched = (self.value - low) / size
-        if self.width > COARSEST:
-            stretched, self.width = self._drawn_anew(stretched), FINEST
-        self.value = min(max(stretched, 0.0), _BELOW_ONE)
-
-    def _drawn_anew(self, value: float) -> float:
-        """Uniform among the points that cannot be told apart from this one; all of [0, 1) if none can."""
-        cells = max(math.floor(1.0 / self.width), 1)
-        cell = min(math.floor(value * cells), cells - 1)
-        return (cell + float(self.generator.random())) / cells
+        self.mass *= size
+        self.outside = min(max((self.outside - low) / size, 0.0), BELOW_ONE)
+        if self.mass < self.spacing:
+            stretched = self.outside + (1.0 - self.outside) * float(self.generator.random())
+        else:
+            stretched = (self.value - low) / size
+        self.value = min(max(stretched, 0.0), BELOW_ONE)
 
 
 def spread_order(count: int) -> NDArray[np.int64]:
@@ -72,9 +67,10 @@ def even_codes(count: int, seed: int | Sequence[int], outside: float = 0.0) -> l
     """
     numbers = list(seed) if isinstance(seed, Sequence) else [seed]
     offset = np.random.default_rng([*numbers, _CODES]).random()
+    spacing = (1.0 - outside) / max(count, 1)
     values = outside + (1.0 - outside) * ((offset + spread_order(count) / max(count, 1)) % 1.0)
     return [
-        Code(min(float(value), _BELOW_ONE), np.random.default_rng([*numbers, _CODES, path + 1]))
+        Code(min(float(value), BELOW_ONE), np.random.default_rng([*numbers, _CODES, path + 1]), spacing, outside)
         for path, value in enumerate(values)
     ]
 

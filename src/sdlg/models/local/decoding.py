@@ -7,7 +7,7 @@ layout.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -18,7 +18,7 @@ from ...records import Alternative
 from ..base import Continuation, DecodeRequest, PathRandom, finished, path_randoms
 from ..stopping import Stop, find_stop
 from .choosing import alternatives_above, choose_tokens, steered
-from .kv_tree import KVTree, PathLogits, PathTree
+from .kv_tree import KVTree, PathTree
 
 TextOf = Callable[[Sequence[int]], str]
 
@@ -120,19 +120,15 @@ def score_paths(
     starts: Sequence[Start],
     targets: Sequence[Sequence[int]],
     endings: Sequence[Sequence[int]],
-    in_turns: Callable[[Iterator[PathLogits]], Iterator[PathLogits]] = iter,
 ) -> list[list[float]]:
-    """The log-probabilities of given tokens after each start, and of the likeliest of its endings, if it has any.
-
-    `in_turns` lets others have the network between two passes.
-    """
+    """The log-probabilities of given tokens after each start, and of the likeliest of its endings, if it has any."""
     wanted = [
         [*([token] for token in tokens), *([list(ends)] if ends else [])]
         for tokens, ends in zip(targets, endings, strict=True)
     ]
     logprobs = [_likeliest(start.logits[None], steps[:1]) for start, steps in zip(starts, wanted, strict=True)]
     read = [tokens[: max(len(steps) - 1, 0)] for tokens, steps in zip(targets, wanted, strict=True)]
-    for piece in in_turns(tree.run_paths([start.node for start in starts], read)):
+    for piece in tree.run_paths([start.node for start in starts], read):
         steps = wanted[piece.path][piece.first + 1 :]  # after its first token comes its second
         logprobs[piece.path] += _likeliest(piece.logits, steps)
     return logprobs

@@ -17,7 +17,7 @@ from torch import Tensor
 from ...errors import RunError
 from .kv_tree import PaddedRows, SeparateCaches
 from .masked_tree import MaskedTree
-from .network import Network
+from .network import KNOWN_WINDOWS, Network
 from .prefix_kv import PrefixKV
 
 LAYOUTS: Mapping[str, type[MaskedTree] | type[PaddedRows] | type[SeparateCaches]] = {
@@ -100,5 +100,5 @@ def _agrees(network: Network, name: str, probe: _Probe) -> bool:
 def _suits(layout: str, windows: Mapping[str, int | None]) -> bool:
     """What a short probe cannot see: windows are counted in columns, which gaps would shift."""
     if layout == "tree":
-        return set(windows) <= {"full_attention", "sliding_attention"}
+        return set(windows) <= KNOWN_WINDOWS
     return layout == "separate" or set(windows) == {"full_attention"}

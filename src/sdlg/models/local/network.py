@@ -1,22 +1,28 @@
 """One transformers network and the three shapes in which tokens are run through it.
 
 In: token ids, their positions, and what each may see. Out: float32 next-token logits. This is the only file that calls
-the network, so it is also where forward tokens and steps are counted.
+the network, so it is also where forward tokens and steps are counted. Threads that decode at once share its passes.
 """
 
 from __future__ import annotations
 
 import inspect
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from functools import cached_property, partial
 from typing import Any
 
 import torch
 from torch import Tensor
 from transformers.cache_utils import Cache, DynamicCache, DynamicLayer
 
+from ...concurrency.gathering import Gathering
+from .packing import PackedCache, PackedPasses, Pass, packed_attention
+
 _SPARE_COLUMNS = 128  # and rooms are multiples of it: what one leaves free fits the next, so memory is not in pieces
 # What models call windows that we do not build masks for: GPT-Neo's local attention, Llama 4's chunks, …
+KNOWN_WINDOWS = {"full_attention", "sliding_attention"}
 _OTHER_WINDOWS = ("attention_layers", "window_size", "attention_chunk_size", "local_attention", "attention_window")
 
 
@@ -70,7 +76,7 @@ def _room_columns(end: int) -> int:
 
 
 class _Counts(threading.local):
-    """Of the thread that asks: threads take turns with a network, also in the middle of their work."""
+    """Of the thread that asks: threads share a network, also in the middle of their work."""
 
     forward_tokens = 0
     steps = 0
@@ -88,7 +94,12 @@ class Network:
         self._cache_name = "past_key_values" if "past_key_values" in accepted else "cache_params"  # Mamba's word for it
         self._config = model.config.get_text_config()
         self._additive_masks = getattr(self._config, "_attn_implementation", "sdpa") == "eager"
-        self._counts = _Counts()
+        self._counts, self.passes = _Counts(), 0  # passes of all threads
+        self._gathering = Gathering(self._run_all)
+
+    def decoding(self) -> AbstractContextManager[None]:
+        """For a thread that will want one pass after the other: it shares them with others that do."""
+        return self._gathering.decoding()
 
     @property
     def forward_tokens(self) -> int:
@@ -97,7 +108,7 @@ class Network:
 
     @property
     def steps(self) -> int:
-        """How often this thread has called the network."""
+        """How many passes this thread has wanted."""
         return self._counts.steps
 
     @property
@@ -119,39 +130,85 @@ class Network:
 
     def chain(self, cache: Cache, tokens: Sequence[int], start: int, keep: int = 1) -> Tensor:
         """Run tokens that follow each other and all that is in the cache. Logits after the last ones: (keep, V)."""
-        positions = torch.arange(start, start + len(tokens), device=self.device)[None]
-        return self._call(cache, torch.tensor([list(tokens)]), positions, None, keep)[0]
+        return self._run(self._chain(cache, tokens, start, keep))[0]
+
+    def _chain(self, cache: Cache, tokens: Sequence[int], start: int, keep: int) -> Pass:
+        positions = torch.arange(start, start + len(tokens))
+        masks = None if isinstance(cache, DynamicCache) else partial(self._causal_masks, positions)
+        return Pass(cache, torch.tensor([list(tokens)]), positions[None], None, keep, masks)
 
     def tree(self, cache: Cache, tokens: Sequence[int], positions: Tensor, visible: Tensor, columns: Tensor) -> Tensor:
         """Run one row of tokens that see only their own path.
 
         positions: (q,); visible: bool (q, keys); columns: position of every key (keys,). Logits: (q, V).
         """
-        masks = {kind: self._mask(visible, positions, columns, window) for kind, window in self.windows.items()}
-        mask = next(iter(masks.values())) if len(masks) == 1 else masks
-        return self._call(cache, torch.tensor([list(tokens)]), positions[None], mask)[0]
+        masks = self._masks(visible, positions, columns)
+        ids = torch.tensor([list(tokens)])
+        return self._run(Pass(cache, ids, positions[None], self._given(masks), len(tokens), lambda: masks))[0]
 
     def rows(self, cache: Cache, ids: Tensor, positions: Tensor, visible: Tensor) -> Tensor:
         """Run a batch: ids and positions (rows, new); `visible` is an ordinary padding mask (rows, keys).
 
         Logits: (rows, new, V).
         """
-        return self._call(cache, ids, positions, visible.long())
+        return self._run(Pass(cache, ids, positions, visible.long(), ids.shape[-1]))
+
+    # -- masks --------------------------------------------------------------------------------------------------
+
+    def _causal_masks(self, positions: Tensor) -> Mapping[str, Tensor]:
+        columns = torch.arange(int(positions[-1]) + 1)
+        return self._masks(columns[None] <= positions[:, None], positions, columns)
+
+    def _masks(self, visible: Tensor, positions: Tensor, columns: Tensor) -> dict[str, Tensor]:
+        """For each kind of layer, (1, 1, q, keys)."""
+        return {kind: self._mask(visible, positions, columns, window) for kind, window in self.windows.items()}
 
     def _mask(self, visible: Tensor, positions: Tensor, columns: Tensor, window: int | None) -> Tensor:
         if window is not None:
             visible = visible & (positions[:, None] - columns[None] < window)
-        visible = visible[None, None].to(self.device)  # (1, 1, q, keys)
+        visible = visible[None, None].to(self.device)
         if not self._additive_masks:
             return visible
         lowest = torch.finfo(self.model.dtype).min
         return torch.zeros(visible.shape, dtype=self.model.dtype, device=self.device).masked_fill(~visible, lowest)
 
-    def _call(self, cache: Cache, ids: Tensor, positions: Tensor, mask: Any, keep: int = 0) -> Tensor:
-        """Logits of the last `keep` columns; 0, as in transformers: of all."""
-        self._counts.forward_tokens += ids.numel()
+    @staticmethod
+    def _given(masks: Mapping[str, Tensor]) -> Any:
+        """As networks take them: by kind if there are several."""
+        return next(iter(masks.values())) if len(masks) == 1 else masks
+
+    # -- passes -------------------------------------------------------------------------------------------------
+
+    def _run(self, wanted: Pass) -> Tensor:
+        """Logits of the last `keep` columns: (rows, keep, V)."""
+        self._counts.forward_tokens += wanted.ids.numel()
         self._counts.steps += 1
-        extra: dict[str, Any] = {"logits_to_keep": keep} if keep and self._takes_keep else {}
+        return self._gathering.run(wanted)
+
+    def _run_all(self, passes: Sequence[Pass]) -> list[Tensor]:
+        """In one pass, where all can stand beside each other."""
+        if len(passes) > 1 and all(one.masks for one in passes) and self._packs:
+            return self._packed(passes)
+        return self._one_by_one(passes)
+
+    def _one_by_one(self, passes: Sequence[Pass]) -> list[Tensor]:
+        calls = ((one.keep, self._call(one.cache, one.ids, one.positions, one.mask, one.keep)) for one in passes)
+        return [logits[:, -keep:].float() for keep, logits in calls]
+
+    def _packed(self, passes: Sequence[Pass]) -> list[Tensor]:
+        packed = PackedPasses(passes)
+        with packed_attention(self._config):
+            logits = self._call(
+                PackedCache(passes), packed.ids, packed.positions, self._given(packed.masks), packed.wanted
+            )
+        return packed.split(logits.float())
+
+    def _call(self, cache: Cache, ids: Tensor, positions: Tensor, mask: Any, keep: int | Tensor) -> Tensor:
+        """Logits of the last `keep` columns, or of those; a network may give more of them."""
+        self.passes += 1
+        extra: dict[str, Any] = {}
+        if self._takes_keep:
+            extra["logits_to_keep"] = keep if isinstance(keep, int) else keep.to(self.device)
         if self.takes_positions:
             extra["position_ids"] = positions.to(self.device)
         if mask is not None:
@@ -160,4 +217,27 @@ class Network:
             logits: Tensor = self.model(
                 ids.to(self.device), use_cache=True, **{self._cache_name: cache}, **extra
             ).logits
-        return logits[:, -keep:].float()
+        return logits
+
+    @cached_property
+    def _packs(self) -> bool:
+        """Whether two chains beside each other get the logits that they get alone: tried on the network itself."""
+        is_ours = getattr(self._config, "_attn_implementation", None) == "sdpa" and set(self.windows) <= KNOWN_WINDOWS
+        if not (is_ours and self.takes_positions and self._takes_keep):
+            return False
+        try:
+            alone, together = self._probe(self._one_by_one), self._probe(self._packed)
+        except Exception:  # any failure of a foreign network means: one after the other
+            return False
+        most = max(1e-3, torch.finfo(self.model.dtype).eps) * max(1.0, float(alone.abs().max()))
+        return bool((alone - together).abs().max() < most)
+
+    def _probe(self, run: Callable[[Sequence[Pass]], list[Tensor]]) -> Tensor:
+        """Logits after the fourth and the fifth token of two chains."""
+        size = int(self.model.get_input_embeddings().num_embeddings)
+        chains = [[(factor * k + 11) % size for k in range(1, 6)] for factor in (7919, 104729)]
+        caches, logits = [self.new_cache(native=False) for _ in chains], []
+        for begin, end in ((0, 4), (4, 5)):
+            steps = zip(caches, chains, strict=True)
+            logits += run([self._chain(cache, chain[begin:end], begin, 1) for cache, chain in steps])
+        return torch.cat(logits)

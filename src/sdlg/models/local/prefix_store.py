@@ -10,6 +10,7 @@ on what was asked before: a prefix that is reused was computed in just the piece
 from __future__ import annotations
 
 from collections.abc import Callable
+from threading import Lock
 
 from ...records import Prompt
 from ..tokenizing import common_length
@@ -30,31 +31,34 @@ def usable_length(held: Prompt, prompt: Prompt) -> int:
 
 
 class PrefixStore:
-    """A few prefixes, most recently used last."""
+    """A few prefixes, most recently used last. Who takes one has it alone; threads may share the store."""
 
     def __init__(self, new_prefix_kv: Callable[[], PrefixKV], limit_bytes: int) -> None:
         self._new_prefix_kv, self._limit_bytes = new_prefix_kv, limit_bytes
         self._kept: list[PrefixKV] = []
+        self._lock = Lock()
 
     def take(self, prompt: Prompt) -> PrefixKV:
         """The prefix that shares most with the prompt: itself if it was made for this very prompt, else a fork."""
-        newest_first = reversed(self._kept)  # max() takes the first of equals
-        best = max(newest_first, key=lambda prefix_kv: usable_length(prefix_kv.prompt, prompt), default=None)
-        shared = usable_length(best.prompt, prompt) if best else 0
-        if best is None or not shared:
-            return self._new_prefix_kv()
-        self._kept.remove(best)
-        if shared == len(prompt.token_ids):
-            return best
-        self._kept.append(best)
-        return best.fork(shared) if best.can_be_cut(shared) else self._new_prefix_kv()
+        with self._lock:
+            newest_first = reversed(self._kept)  # max() takes the first of equals
+            best = max(newest_first, key=lambda prefix_kv: usable_length(prefix_kv.prompt, prompt), default=None)
+            shared = usable_length(best.prompt, prompt) if best else 0
+            if best is None or not shared:
+                return self._new_prefix_kv()
+            self._kept.remove(best)
+            if shared == len(prompt.token_ids):
+                return best
+            self._kept.append(best)
+            return best.fork(shared) if best.can_be_cut(shared) else self._new_prefix_kv()
 
     def keep(self, prefix_kv: PrefixKV) -> None:
         """Keep a prefix, and forget the least recently used ones that no longer fit. The newest is always kept."""
         prefix_kv.trim()
-        self._kept.append(prefix_kv)
-        while len(self._kept) > 1 and self.nbytes > self._limit_bytes:
-            self._kept.pop(0)
+        with self._lock:
+            self._kept.append(prefix_kv)
+            while len(self._kept) > 1 and self.nbytes > self._limit_bytes:
+                self._kept.pop(0)
 
     @property
     def nbytes(self) -> int:

@@ -8,9 +8,8 @@ their own tokens: P + (T−1) + Σ(T_n − t_n − 1) tokens in all (method.md �
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from functools import partial
-from threading import RLock
 from typing import Any, TypeVar
 
 import numpy as np
@@ -18,8 +17,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ...concurrency.in_flight import in_turns, one_at_a_time
-from ...concurrency.limits import check_limit, holding
+from ...concurrency.limits import check_limit
 from ...options import BEAMS, STRATEGIES, Decoding
 from ...records import Cost, Generation, Prompt, Question, StopRule
 from ..base import (
@@ -61,7 +59,7 @@ class _Feed:
 
 
 class TransformersModel:
-    """A loaded model. Threads take turns."""
+    """A loaded model. Threads that decode at once share the passes of its network; each has a prefix of its own."""
 
     engine = "transformers"
 
@@ -76,7 +74,7 @@ class TransformersModel:
     ) -> None:
         self.model, self.tokenizer = model.eval(), tokenizer
         self._name = name or getattr(model.config, "_name_or_path", "") or type(model).__name__
-        self._network, self._turn = Network(model), RLock()
+        self._network = Network(model)
         self._parameters = sum(weight.numel() for weight in model.parameters())  # tied weights once
         self.layout = layout or choose_layout(self._network)
         self._store = PrefixStore(lambda: PrefixKV(self._network, native=self.layout == "separate"), prefix_bytes)
@@ -106,9 +104,13 @@ class TransformersModel:
 
     # -- decoding -----------------------------------------------------------------------------------------------
 
-    @one_at_a_time
     def decode(self, request: DecodeRequest) -> Decoded:
         """Continue prompt + each prefix, all together. A prefix as long as an answer may be stays as it is."""
+        # One that is steered asks another network between two tokens: nobody waits for that.
+        with nullcontext() if request.steering else self._network.decoding():
+            return self._decode(request)
+
+    def _decode(self, request: DecodeRequest) -> Decoded:
         request = replace(request, decoding=self._within_context(request.prompt, request.decoding))
         started = self._network.forward_tokens, self._network.steps
         sizes = dict(enumerate(map(len, request.prefixes)))
@@ -201,15 +203,12 @@ class TransformersModel:
         endings = self._words.ending_ids(prompt.stop)
         has_ending = [bool(endings) and (ended is None or ended[k] or not answers[k]) for k in range(len(texts))]
         started = self._network.forward_tokens, self._network.steps
-        with holding(self._turn):
-            prefix_kv, tip, reused = self._prefix_kv(prompt, at_tip=False)
-            tree = LAYOUTS[self.layout](prefix_kv)
-            starts = self._starts(tree, prefix_kv, prompt.token_ids, [()] * len(answers), tip)
-        wanted = [endings if has else [] for has in has_ending]
-        paths = score_paths(tree, starts, answers, wanted, partial(in_turns, self._turn))  # the prefix is ours alone
-        with holding(self._turn):
-            tree.close()
-            self._store.keep(prefix_kv)
+        prefix_kv, tip, reused = self._prefix_kv(prompt, at_tip=False)
+        tree = LAYOUTS[self.layout](prefix_kv)
+        starts = self._starts(tree, prefix_kv, prompt.token_ids, [()] * len(answers), tip)
+        paths = score_paths(tree, starts, answers, [endings if has else [] for has in has_ending])
+        tree.close()
+        self._store.keep(prefix_kv)
         generations = tuple(
             Generation(text, ids, tuple(steps[: len(ids)]), "eos" if has else "length", (steps[-1],) if has else ())
             for text, ids, steps, has in zip(texts, answers, paths, has_ending, strict=True)

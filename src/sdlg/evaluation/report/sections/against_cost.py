@@ -61,6 +61,9 @@ _KINDS = (
     _Kind("CoCoA", "multinomial", "CoCoA_PPL", clusters=False),
     _Kind("semantic entropy, multinomial", "multinomial", "SE*_MS"),
     _Kind("semantic entropy, arithmetic", "arithmetic", "SE*_MS"),
+    _Kind("entropy of the shares, arithmetic", "arithmetic", "Chao-Shen"),
+    _Kind("disagreement, arithmetic", "arithmetic", "disagreement", 6),  # five draws, as many as sdlg ask makes
+    _Kind("disagreement, arithmetic", "arithmetic", "disagreement"),
     _Kind("semantic entropy, diverse beams", "diverse_beam", "SE*_DBS"),
     _Kind("semantic entropy, steered", "steered", "semantic_entropy_self_normalised"),
     _Kind("SDLG", "sdlg", "SE*_SDLG", 4),
