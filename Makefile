@@ -75,8 +75,10 @@ STAGE  ?= 85m
 LMS    := smollm2 gemma3-270m
 CELLS  := triviaqa coqa open
 STAGES := $(CELLS:%=experiments-%) experiments-search experiments-scores
-METHODS ?= sdlg,multinomial,arithmetic,diverse-beam,steered
-EVAL   := OMP_NUM_THREADS=1 timeout --signal=INT $(STAGE) $(BIN)/sdlg eval --data-dir $(DATA) --limit $(LIMIT) --seed 0
+METHODS ?= sdlg,multinomial:temperature=0.5,arithmetic,diverse-beam,steered
+OF_OPEN ?= $(METHODS),sdlg:branch_strategy=multinomial,multinomial
+IN_FLIGHT ?= 4
+EVAL   := OMP_NUM_THREADS=1 timeout --signal=INT $(STAGE) $(BIN)/sdlg eval --data-dir $(DATA) --limit $(LIMIT) --seed 0 --in-flight $(IN_FLIGHT)
 MORE   := OMP_NUM_THREADS=1 timeout --signal=INT $(STAGE) $(BIN)/sdlg eval measure --measures 'P(True)'
 SHORT  := --prompt plain --stop-at sentence
 SOME   := --measures 'PE,LN-PE,SE_MS,SE*_MS,SE*_DBS,SE*_SDLG,number_of_clusters,perplexity,G-NLL'
@@ -101,7 +103,7 @@ $(LMS:%=experiments-coqa-%): experiments-coqa-%: $(VENV)/.gemma
 
 experiments-open: $(LMS:%=experiments-open-%)
 $(LMS:%=experiments-open-%): experiments-open-%: $(VENV)/.gemma
-	$(EVAL) $(OPEN) --model $* --methods $(METHODS) --out $(RUNS)/open-$*
+	$(EVAL) $(OPEN) --model $* --methods $(OF_OPEN) --out $(RUNS)/open-$*
 	$(MORE) --out $(RUNS)/open-$*
 
 # Baselines tuned as the paper tunes them; the ablation of the three scores, and the options that differ from the paper's, one at a time.
