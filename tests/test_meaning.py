@@ -10,6 +10,8 @@ import json
 from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from fakes import CAPITAL, FakeNli
 from sdlg import Pipeline, ScriptedModel
@@ -232,17 +234,6 @@ def test_a_users_own_fit_comes_first_and_a_damaged_one_is_named(tmp_path, monkey
         fitted_same_answer("some/model")
 
 
-def test_both_directions_are_asked_at_once():
-    asked = []
-
-    def judge(question, pairs):
-        asked.append(list(pairs))
-        return Judged((ENTAILS,) * len(pairs), Cost(nli_pairs=len(pairs)))
-
-    assert cluster_answers("Who?", ["Jane Austen", "Austen"], judge, Clustering()).numbers == (0, 0)
-    assert asked == [[("Jane Austen", "Austen"), ("Austen", "Jane Austen")]]
-
-
 # -- a language model as the judge --------------------------------------------------------------------------------
 
 
@@ -398,3 +389,32 @@ def test_a_fit_separates_what_the_network_separates(tmp_path, monkeypatch, capsy
     numbers = cluster_answers("Which?", ["w1a", "w1b", "w1c"], judge_pair, Clustering(), nli="fake-nli").numbers
     assert numbers == (0, 0, 1)
     assert main(["nli", "fit", "--train", "nowhere.jsonl", "--dev", str(file)]) == 2
+
+
+# -- the second direction ---------------------------------------------------------------------------------------
+
+shares = st.floats(0.0, 1.0)
+verdicts = st.tuples(shares, shares).map(lambda pair: NliProbabilities(pair[0], 0.0, min(pair[1], 1 - pair[0])))
+ANSWERS = ("Canberra", "The capital is Canberra.", "Sydney", "I don't know", "In 1901", "", "No, it is not.")
+
+
+@given(verdicts, verdicts, st.sampled_from(ANSWERS), st.sampled_from(ANSWERS), st.sampled_from(["nli-minilm", "other"]))
+def test_a_direction_that_is_not_asked_could_not_have_decided(forward, backward, one, other, nli):
+    """Whatever it would have said, the verdict is the one of both directions."""
+    judge, question = fitted_same_answer(nli), "When did Canberra become the capital of Australia?"
+    if judge.same(question, one, other, forward, backward):
+        assert judge.can_be_same(question, one, other, forward)
+
+
+def test_where_one_direction_decides_the_other_is_not_asked():
+    asked = []
+
+    def judge(question, pairs):
+        asked.extend(pairs)
+        return Judged(tuple(CONTRADICTS if "Sydney" in pair else ENTAILS for pair in pairs), Cost())
+
+    texts = ["Canberra", "Sydney", "It is Canberra"]
+    clusters = cluster_answers("What is the capital?", texts, judge, Clustering(), nli="nli-minilm")
+    assert clusters.numbers == (0, 1, 0)
+    assert ("Sydney", "Canberra") not in asked
+    assert ("It is Canberra", "Canberra") in asked

@@ -18,10 +18,14 @@ Equivalence = Callable[[Pairs, Probabilities], list[bool]]
 
 
 def answers(question: str, same_answer: SameAnswer, pairs: Pairs, judge: Probabilities) -> list[bool]:
-    """They probably answer the question alike. Both directions are asked at once."""
-    verdicts = judge([*pairs, *((other, one) for one, other in pairs)])
-    directions = zip(verdicts[: len(pairs)], verdicts[len(pairs) :], strict=True)
-    return [same_answer.same(question, *pair, *both) for pair, both in zip(pairs, directions, strict=True)]
+    """They probably answer the question alike. The second direction is only asked where it can decide."""
+    forward = judge(pairs)
+    open_places = [k for k, pair in enumerate(pairs) if same_answer.can_be_same(question, *pair, forward[k])]
+    backward = judge([(pairs[k][1], pairs[k][0]) for k in open_places])
+    same = [False] * len(pairs)
+    for k, verdict in zip(open_places, backward, strict=True):
+        same[k] = same_answer.same(question, *pairs[k], forward[k], verdict)
+    return same
 
 
 def strict(pairs: Pairs, judge: Probabilities) -> list[bool]:

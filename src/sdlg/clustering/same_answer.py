@@ -66,6 +66,12 @@ class SameAnswer:
         """The probability reaches the threshold."""
         return self.probability(question, one, other, forward, backward) >= self.threshold
 
+    def can_be_same(self, question: str, one: str, other: str, forward: NliProbabilities) -> bool:
+        """Whether any verdict of the other direction would make them one: the score is linear in it, with one kink."""
+        entailments, contradictions = (0.0, forward.entailment, 1.0), (0.0, 1.0)
+        backwards = [NliProbabilities(c, 0.0, e) for e in entailments for c in contradictions]
+        return any(self.same(question, one, other, forward, backward) for backward in backwards)
+
 
 _PACKAGED = Path(__file__).with_name("same_answer.json")
 _OTHER_MODELS = "*"  # in the packaged file: for models that nobody has fitted
@@ -106,7 +112,6 @@ def _same_answer(fields: Mapping[str, Mapping[str, float]]) -> SameAnswer:
 
 def features(question: str, one: str, other: str, forward: NliProbabilities, backward: NliProbabilities) -> Array:
     """(len(FEATURES),): the same whichever answer comes first."""
-    words, others = telling_words(question, one), telling_words(question, other)
     entailed = [_log_odds(verdict.entailment) for verdict in (forward, backward)]
     contradicted = [_log_odds(verdict.contradiction) for verdict in (forward, backward)]
     return np.array(
@@ -114,13 +119,22 @@ def features(question: str, one: str, other: str, forward: NliProbabilities, bac
             sum(entailed) / 2,
             min(entailed),
             sum(contradicted) / 2,
-            shared_words(words, others),
-            overlap(words, others),
-            quantities_agree(question, one, other),
-            polarities_agree(question, one, other),
-            refusals_agree(one, other),
-            float(max(len(one.split()), len(other.split())) <= 6),
+            *_features_of_words(question, one, other),
         ]
+    )
+
+
+@lru_cache(maxsize=4096)
+def _features_of_words(question: str, one: str, other: str) -> tuple[float, ...]:
+    """Those that hang on no network."""
+    words, others = telling_words(question, one), telling_words(question, other)
+    return (
+        shared_words(words, others),
+        overlap(words, others),
+        quantities_agree(question, one, other),
+        polarities_agree(question, one, other),
+        refusals_agree(one, other),
+        float(max(len(one.split()), len(other.split())) <= 6),
     )
 
 
