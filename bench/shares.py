@@ -4,7 +4,8 @@ In: `truth_samples.jsonl` (200 independent answers of `smollm2` at temperature 1
 truth_samples.py; questions are named by id and read from the data folder). Out: two tables. The first is about the
 share of the answer's own meaning: truth is the frequency, in those 200, of answers that mean what the greedy answer
 means, by the same judge. The second is about all meanings, of few questions, since nearly every answer at temperature 1
-has to be compared with every other: total variation and entropy against the clusters of 100 of the 200.
+has to be compared with every other: total variation and entropy against the clusters of 100 of the 200. The other 100
+stand beside it as a way of their own: what even the truth is away from itself.
 
     make bench-shares DATA=/folder/of/the/data       (or: python bench/shares.py --data-dir … --limit 10 --minutes 5)
 
@@ -42,7 +43,8 @@ TRUTH = Path(__file__).with_name("truth_samples.jsonl")
 COUNTS = (5, 10, 20)
 SEED = 20231
 WAYS = ("multinomial", "arithmetic", "greedy exact + arithmetic")
-MEANINGS_OF, MEANINGS_TRUTH = 10, 100  # draws, and answers of the truth, whose meanings are all compared
+MEANINGS_TRUTH = 100  # answers of the truth whose meanings are all compared
+ITSELF = "the truth's other half"
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,9 +126,9 @@ def rows_of(
         share, interval = float(shares_of(tally)[0]), share_interval(tally, 0, EVENNESS[_drawn_by(way)])
         rows[way, count] = Row(record["prompt"], way, count, share, *interval, truth)
     if all_meanings:
-        few = {key: samples for key, samples in drawn.items() if key[1] == MEANINGS_OF}
-        for key, measured in compare_all(nli, asked, record, answer, few).items():
-            rows[key] = replace(rows[key], **measured)
+        itself = Row(record["prompt"], ITSELF, MEANINGS_TRUTH, truth, truth, truth, truth)
+        for key, measured in compare_all(nli, asked, record, answer, drawn).items():
+            rows[key] = replace(rows.get(key, itself), **measured)
     return list(rows.values())
 
 
@@ -148,23 +150,30 @@ def compare_all(
 ) -> dict[tuple[str, int], dict[str, Any]]:
     """All meanings at once: total variation of the shares, and the entropies."""
     every = [text for text, count, _ in record["texts"] for _ in range(count)]
-    truth = random.Random(SEED).sample(every, MEANINGS_TRUTH)
-    texts = [answer.text, *truth, *(sample.text for samples in drawn.values() for sample in samples)]
+    random.Random(SEED).shuffle(every)
+    truth, others = every[:MEANINGS_TRUTH], every[MEANINGS_TRUTH:]
+    texts = [answer.text, *truth, *others, *(sample.text for samples in drawn.values() for sample in samples)]
     question, options = asked.question.text, asked.options.clustering
     numbers = iter(cluster_answers(question, texts, nli.judge, options, nli=nli.name).numbers)
     next(numbers)  # the answer's own: 0
     size = len(texts)
-    true_counts = np.bincount(list(islice(numbers, len(truth))), minlength=size).astype(float)
-    nobody = Tally(np.zeros(size), true_counts, 1.0, np.zeros(size))  # nothing is known exactly, all was drawn
-    measured: dict[tuple[str, int], dict[str, Any]] = {}
+
+    def counted(answers: Sequence[str]) -> Tally:
+        counts = np.bincount(list(islice(numbers, len(answers))), minlength=size).astype(float)
+        return Tally(np.zeros(size), counts, 1.0, np.zeros(size))  # nothing is known exactly, all was drawn
+
+    true, tallies = counted(truth), {(ITSELF, MEANINGS_TRUTH): counted(others)}
     for (way, count), samples in drawn.items():
-        tally = tally_for(way, answer, samples, list(islice(numbers, len(samples))))
-        shares = np.zeros(size)
-        shares[: len(tally.exact)] = shares_of(tally)
-        variation = float(np.abs(shares - true_counts / len(truth)).sum() / 2)
-        entropies = {"entropy": chao_shen_entropy(tally), "true_entropy": chao_shen_entropy(nobody)}
-        measured[way, count] = {"total_variation": variation, **entropies}
-    return measured
+        tallies[way, count] = tally_for(way, answer, samples, list(islice(numbers, len(samples))))
+    return {key: _against(true, tally) for key, tally in tallies.items()}
+
+
+def _against(true: Tally, tally: Tally) -> dict[str, Any]:
+    shares = np.zeros(len(true.counts))
+    shares[: len(tally.exact)] = shares_of(tally)
+    variation = float(np.abs(shares - shares_of(true)).sum() / 2)
+    entropies = {"entropy": chao_shen_entropy(tally), "true_entropy": chao_shen_entropy(true)}
+    return {"total_variation": variation, **entropies}
 
 
 Columns = Sequence[Sequence[float]]
@@ -174,9 +183,10 @@ def tables(rows: Sequence[Row]) -> str:
     """Markdown: the answer's own meaning, and all meanings."""
     lines = ["| questions | way | N | mean error | covered | mean width | shown | truth |", "|" + "---|" * 8]
     further = ["| questions | way | N | total variation | entropy, mean error | shown | truth |", "|" + "---|" * 7]
-    for form, way, count in product((one.name for one in FORMATS), WAYS, COUNTS):
+    asked_ways = [*product(WAYS, COUNTS), (ITSELF, MEANINGS_TRUTH)]
+    for form, (way, count) in product((one.name for one in FORMATS), asked_ways):
         some = [row for row in rows if (row.format, row.way, row.count) == (form, way, count)]
-        if some:
+        if some and way in WAYS:
             widths = [row.high - row.low for row in some]
             own: Columns = ([row.error for row in some], [row.covers for row in some], widths,
                             [row.share for row in some], [row.truth for row in some])  # fmt: skip

@@ -238,7 +238,7 @@ def test_repr_tells_the_answer_the_entropy_and_the_meanings():
     result = fake_pipeline().ask(QUESTION)
     lines = repr(result).splitlines()
     assert lines[0] == "'It is Paris'"
-    assert lines[1] == f"  semantic entropy {result.semantic_entropy:.3f} nats, 4 meanings"
+    assert lines[1] == f"  score {result.score:.3f}, semantic entropy {result.semantic_entropy:.3f} nats, 4 meanings"
     own = result.clusters[0]
     times = len(own.members) + len(own.draws)
     assert lines[2] == f"  {own.probability:6.1%} ({own.low:.0%}–{own.high:.0%})  'It is Paris' ×{times}"

@@ -345,7 +345,9 @@ def test_the_openai_client_gets_an_answer_and_its_uncertainty(client):
     assert reply.usage.total_tokens == reply.usage.prompt_tokens + reply.usage.completion_tokens
     found = reply.model_extra["uncertainty"]
     direct = scripted().ask(QUESTION)
-    assert found["score"] == pytest.approx(direct.semantic_entropy)
+    assert found["score"] == pytest.approx(direct.score)
+    assert found["measure"] == direct.score_name
+    assert found["semantic_entropy"]["value"] == pytest.approx(direct.semantic_entropy)
     assert found["unit"] == "nats"
     assert [c["probability"] for c in found["clusters"]] == pytest.approx([c.probability for c in direct.clusters])
     assert found["alternatives"][0]["text"] == direct.samples[1].text
@@ -359,7 +361,7 @@ def test_the_openai_client_gets_an_answer_and_its_uncertainty(client):
     [
         (False, None),
         ({"detail": "none"}, None),
-        ("score", {"score", "unit", "higher_is_less_certain", "reading", "risk"}),
+        ("score", {"score", "measure", "unit", "semantic_entropy", "higher_is_less_certain", "reading", "risk"}),
         (True, {"measures", "clusters", "alternatives", "coverage", "notes"}),
         ("full", {"measures", "result"}),
         ({"detail": "full", "samples": 2, "method": "multinomial", "measures": ["number_of_clusters"]}, {"result"}),
@@ -388,7 +390,7 @@ def test_the_openai_client_streams_pieces_then_branches_then_the_estimate(client
     ends = [n for n, chunk in enumerate(chunks) if chunk.choices and chunk.choices[0].finish_reason == "stop"]
     told = [chunk.model_extra["uncertainty"] for chunk in chunks[ends[0] + 1 :]]
     assert [t.get("type") for t in told] == ["branch"] * 3 + [None]
-    assert told[-1]["score"] == pytest.approx(scripted().ask(QUESTION).semantic_entropy)
+    assert told[-1]["score"] == pytest.approx(scripted().ask(QUESTION).score)
     assert chunks[-1].usage.completion_tokens == 3
     assert len({chunk.id for chunk in chunks}) == 1
 

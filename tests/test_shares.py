@@ -116,6 +116,16 @@ def test_without_draws_the_headline_is_the_papers_and_there_are_no_percentages(o
     assert result.draws == ()
 
 
+@pytest.mark.parametrize("method", ["sdlg", "multinomial", "arithmetic", "steered"])
+@pytest.mark.parametrize("draws", [0, 5])
+def test_the_score_that_ranks_is_the_papers_with_draws_and_without(method, draws):
+    result = fake_pipeline(method=method, draws=draws).ask(QUESTION)
+    plain = fake_pipeline(method=method, draws=0).ask(QUESTION)
+    assert result.score == plain.score
+    assert result.to_dict()["score"] == {"name": result.score_name, "value": result.score}
+    assert result.estimates[result.score_name].value == result.score
+
+
 def test_draws_change_none_of_the_samples_or_their_measures():
     with_draws, without = (fake_pipeline(draws=draws).ask(QUESTION) for draws in (5, 0))
     assert [s.generation for s in with_draws.samples] == [s.generation for s in without.samples]

@@ -96,7 +96,7 @@ def test_the_view_shows_answer_entropy_meanings_alternatives_and_cost():
     assert view.splitlines()[2].strip() == reading(result)
     assert f"semantic entropy {headline.value:.2f} nats ({headline.low:.2f} to {headline.high:.2f})" in view
     assert f"{own.probability:.1%} ({own.low:.0%}–{own.high:.0%}) " in view
-    assert "the paper's score ranks answers by doubt and is no percentage" in " ".join(view.split())
+    assert "to rank answers by doubt, use the score (the paper's), which is no percentage" in " ".join(view.split())
     assert "wavers most at ‘Paris’: 40.0% to another meaning, 5.0% not looked at" in view
     assert "● 25.0% It is [Lyon]" in view
     assert "88.4% of all probability looked at · 6 sequences and 5 draws" in view

@@ -6,7 +6,7 @@ import { counted, interval, percent, sharesOf } from "./numbers.js";
 const COLOURS = 8;
 const DIFFERENCE =
   "percentages estimate how often the model would give this meaning if asked again (temperature 1), with 95 % " +
-  "intervals; the paper's score ranks answers by doubt and is no percentage";
+  "intervals; to rank answers by doubt, use the score (the paper's), which is no percentage";
 const SCORE_ONLY = "nothing was drawn (draws = 0): shares are the paper's score, not how often the model would say so";
 
 const SMALL_JUDGE = "a small network that is wrong about one pair of answers in eight: read the meanings yourself";

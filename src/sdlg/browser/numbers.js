@@ -37,6 +37,9 @@ export function oneIn(probability) {
 /** What is written as a whole number, as one. */
 export const wholeNumber = (text, otherwise) => (/^\d{1,15}$/.test(text ?? "") ? Number(text) : otherwise);
 
+/** What ranks answers; results of before have it as their entropy. */
+export const scoreOf = (result) => result.score?.value ?? entropyOf(result);
+
 export const entropyOf = (result) => result.estimates.semantic_entropy?.value;
 export const secondsOf = (cost) => Object.values(cost.seconds).reduce((sum, seconds) => sum + seconds, 0);
 

@@ -1,7 +1,7 @@
 // What a result says of the model's certainty: one sentence and a few numbers.
 
 import { faint, make, visible } from "./elements.js";
-import { counted, decimal, entropyOf, grouped, likelihoodOf, oneIn, percent } from "./numbers.js";
+import { counted, decimal, entropyOf, grouped, likelihoodOf, oneIn, percent, scoreOf } from "./numbers.js";
 import { secondsOf, sharesOf, wholePercent } from "./numbers.js";
 
 /** One sentence for people who do not think in nats: the same words as sdlg/views/reading.py. */
@@ -37,6 +37,7 @@ export function figures(result) {
   const cost = result.cost;
   return [
     ["Semantic entropy", `${decimal(entropyOf(result))} nats`],
+    ["Score", decimal(scoreOf(result))],
     ["Meanings", `${result.clusters.length} in ${counted(result.samples.length, "answer")}`],
     ["Different wordings", String(new Set(result.samples.map((sample) => sample.text)).size)],
     ["Answer's perplexity", decimal(likelihood.perplexity)],
@@ -61,13 +62,14 @@ export function verdict(result) {
 
 function range(result) {
   const { low, high } = result.estimates.semantic_entropy ?? {};
-  return typeof low === "number" && typeof high === "number" ? `, ${decimal(low)} to ${decimal(high)}` : "";
+  return typeof low === "number" && typeof high === "number" ? `, ${decimal(low)} to ${decimal(high)}, of the percentages` : "; higher is less certain";
 }
 
 function numbers(result) {
   const { probability, perplexity } = likelihoodOf(result.answer);
   const tiles = [
-    ["Semantic entropy", decimal(entropyOf(result)), `nats${range(result)}; higher is less certain`, "main"],
+    ["Semantic entropy", decimal(entropyOf(result)), `nats${range(result)}`, "main"],
+    ["Score", decimal(scoreOf(result)), "to rank answers by; higher is less certain"],
     ["Answer's perplexity", decimal(perplexity), `this very wording: ${oneIn(probability)}`],
     ["Coverage", percent(result.coverage), "of all probability was looked at"],
   ];

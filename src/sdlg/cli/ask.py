@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 EXAMPLES = """examples:
   sdlg ask "Who wrote Hamlet?"
   sdlg ask "Who is she?" --context @story.txt --samples 5
-  sdlg ask "Who wrote Hamlet?" --json | jq .estimates.semantic_entropy.value
+  sdlg ask "Who wrote Hamlet?" --json | jq .score.value
   sdlg ask "Who wrote Hamlet?" --html hamlet.html        # the same as a page to look at, in one file
   sdlg ask --file questions.txt --out results.jsonl      # one JSON result per line; start again to resume
   cat questions.jsonl | sdlg ask > results.jsonl

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from ..measures.headline import HEADLINE, headline_measure
 from ..options import Options
 from ..records import AnswerRisk, Cluster, Cost, Estimate, Generation, Question, Sample, Setup, Substitution, Word
 from .codec import cost_dict, generation_dict, sample_dict
@@ -59,7 +60,21 @@ class Result:
         Without draws (`draws=0`, preset paper) it is the paper's score. `estimates["semantic_entropy"].options` says
         which it is, and `.low` and `.high` are its interval.
         """
-        return self.estimates["semantic_entropy"].value
+        return self.estimates[HEADLINE].value
+
+    @property
+    def score(self) -> float:
+        """What ranks answers by doubt: the paper's score, higher is less certain. It is no percentage, and no entropy.
+
+        Percentages and their entropy say what the model would do; they rank answers worse (docs/results/shares.md).
+        """
+        return self.estimates[self.score_name].value
+
+    @property
+    def score_name(self) -> str:
+        """The score among the estimates."""
+        name = headline_measure(self.method, self.options.estimation)
+        return name if name in self.estimates else HEADLINE
 
     def text_of(self, cluster: Cluster) -> str:
         """The first answer that means this."""
@@ -88,6 +103,7 @@ class Result:
             "clusters": [asdict(cluster) for cluster in self.clusters],
             "estimates": {name: _estimate_dict(estimate) for name, estimate in self.estimates.items()},
             "risk": None if self.risk is None else asdict(self.risk),
+            "score": {"name": self.score_name, "value": self.score},
             "coverage": self.coverage,
             "approximate": self.approximate,
             "evidence": dict(self.evidence),
@@ -108,7 +124,7 @@ class Result:
         return json.dumps(self.to_dict(), ensure_ascii=False, indent=indent)
 
     def __repr__(self) -> str:
-        headline = f"  semantic entropy {self.semantic_entropy:.3f} nats, {len(self.clusters)} meanings"
+        headline = f"  score {self.score:.3f}, semantic entropy {self.semantic_entropy:.3f} nats, {len(self.clusters)} meanings"
         meanings = (
             f"  {cluster.share:6.1%}{interval_text(cluster)}  {self.text_of(cluster)!r}"
             f" ×{len(cluster.members) + len(cluster.draws)}"

@@ -8,6 +8,7 @@ from typing import Any
 
 from ..formats.codec import generation_dict
 from ..formats.results import Result
+from ..measures.headline import HEADLINE
 from ..pipeline import Progress
 from ..records import Sample
 from ..views.reading import reading
@@ -20,13 +21,13 @@ def told(result: Result, detail: Detail) -> dict[str, Any]:
 
 
 def _score(result: Result) -> dict[str, Any]:
-    headline = result.estimates["semantic_entropy"]
+    score, entropy = result.estimates[result.score_name], result.estimates[HEADLINE]
     return {
-        "score": headline.value,
-        "unit": headline.unit,
-        "higher_is_less_certain": headline.higher_is_less_certain,
-        "low": headline.low,
-        "high": headline.high,
+        "score": score.value,
+        "measure": result.score_name,
+        "unit": score.unit,
+        "higher_is_less_certain": score.higher_is_less_certain,
+        "semantic_entropy": {"value": entropy.value, "low": entropy.low, "high": entropy.high},
         "reading": reading(result),
         "risk": None if result.risk is None else asdict(result.risk),
     }

@@ -77,7 +77,8 @@ def _data(result: Result) -> str:
 def _plain(result: Result) -> str:
     """What is read where no script runs."""
     parts = [("h2", result.question.text), ("p", result.answer.text or "(an empty answer)")]
-    parts.append(("p", f"{reading(result)}; semantic entropy {result.semantic_entropy:.2f} nats"))
+    numbers = f"semantic entropy {result.semantic_entropy:.2f} nats, score {result.score:.2f}"
+    parts.append(("p", f"{reading(result)}; {numbers}"))
     parts.append(("p", explanation(result)))
     if result.risk is not None:
         parts.append(("p", f"{result.risk.sentence}, {result.risk.basis}"))

@@ -15,7 +15,7 @@ _COLOURS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#
 
 DIFFERENCE = (
     "percentages estimate how often the model would give this meaning if asked again (temperature 1), with 95 % "
-    "intervals; the paper's score ranks answers by doubt and is no percentage"
+    "intervals; to rank answers by doubt, use the score (the paper's), which is no percentage"
 )
 # On answers that people judged it is wrong about 8 % (TriviaQA) to 16 % (Natural Questions) of the pairs.
 SMALL_JUDGE = "a small network that is wrong about one pair of answers in eight: read the meanings yourself"

@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ..formats.results import Result, interval_text
+from ..measures.headline import HEADLINE
 from ..records import Sample, Word
 from ..scoring.alignment import word_at, word_spans
 from .reading import cluster_colours, explanation, judge_line, reading, word_shades
@@ -48,11 +49,13 @@ def terminal_view(result: Result) -> Group:
 
 
 def _entropy(result: Result) -> Text:
-    """The headline, its interval, and what it is."""
-    estimate = result.estimates["semantic_entropy"]
+    """The headline, its interval, and what it is; then the number that ranks."""
+    estimate = result.estimates[HEADLINE]
     interval = "" if estimate.low is None else f" ({estimate.low:.2f} to {estimate.high:.2f})"
     of = "of these percentages" if "estimator" in estimate.options else "the paper's score"
-    return Text.assemble(("semantic entropy ", "bold"), (f"{estimate.value:.2f} nats", "bold"), f"{interval}, {of}")
+    score = "" if result.score_name == HEADLINE else f"; score {result.score:.2f}"
+    entropy = ("semantic entropy ", "bold"), (f"{estimate.value:.2f} nats", "bold"), f"{interval}, {of}"
+    return Text.assemble(*entropy, (score, "bold"))
 
 
 def _wavering(result: Result) -> list[RenderableType]:
