@@ -124,7 +124,8 @@ class Result:
         return json.dumps(self.to_dict(), ensure_ascii=False, indent=indent)
 
     def __repr__(self) -> str:
-        headline = f"  score {self.score:.3f}, semantic entropy {self.semantic_entropy:.3f} nats, {len(self.clusters)} meanings"
+        entropy = f"semantic entropy {self.semantic_entropy:.3f} nats"
+        headline = f"  score {self.score:.3f}, {entropy}, {len(self.clusters)} meanings"
         meanings = (
             f"  {cluster.share:6.1%}{interval_text(cluster)}  {self.text_of(cluster)!r}"
             f" ×{len(cluster.members) + len(cluster.draws)}"
