@@ -16,6 +16,8 @@ import pytest
 
 import sdlg
 from fakes import CAPITAL, MEANINGS, FakeNli, fake_pipeline
+from sdlg.errors import BadQuestion
+from sdlg.formats.result_reading import result_from_json
 
 SCHEMA = json.loads((Path(sdlg.__file__).parent / "formats" / "result.schema.json").read_text())
 QUESTION = "What is the capital of France?"
@@ -288,3 +290,33 @@ def test_the_documented_program_recomputes_the_headline(options):
     done = subprocess.run([sys.executable, "-c", program], input=given, capture_output=True, text=True, check=True)
     found, expected = map(float, done.stdout.split())
     assert found == pytest.approx(expected, abs=1e-9)
+
+
+# -- back from JSON ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"draws": 0},
+        {"samples": 1},
+        {"method": "multinomial"},
+        {"method": "steered"},
+        {"preset": "paper", "strategy": "greedy", "branch_strategy": "greedy"},
+        {"stop_strings": ("x", "y"), "measures": ["G-NLL"]},
+    ],
+)
+def test_a_result_comes_back_from_its_json_as_it_was(options):
+    result = fake_pipeline(**options).ask(QUESTION)
+    again = result_from_json(result.to_json())
+    assert again.to_json() == result.to_json()
+    assert str(again) == str(result)
+    assert again.options == result.options
+    assert (again.samples[1:], again.draws, again.clusters) == (result.samples[1:], result.draws, result.clusters)
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"format": "sdlg.result/3"}', '{"format": "sdlg.result/1"}', "null"])
+def test_what_is_no_result_is_told(text):
+    with pytest.raises(BadQuestion, match=r"this is no result of the format sdlg.result/3"):
+        result_from_json(text)

@@ -12,6 +12,7 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from .asking import ask, ask_async
     from .errors import SdlgError
+    from .formats.result_reading import result_from_json
     from .formats.results import Result
     from .models import LanguageModel, ScriptedModel, load_model
     from .nli import NliModel, load_nli
@@ -33,6 +34,7 @@ _HOMES = {
     "ask_async": "asking",
     "Question": "records",
     "Result": "formats.results",
+    "result_from_json": "formats.result_reading",
 }
 
 __all__ = [
@@ -50,6 +52,7 @@ __all__ = [
     "ask_async",
     "load_model",
     "load_nli",
+    "result_from_json",
 ]
 
 

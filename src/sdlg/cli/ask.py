@@ -17,6 +17,7 @@ from ..errors import BadOption, BadQuestion, Cancelled, Interrupted, RunError, S
 from ..options import flat_options, options_from
 from .files import check_output, is_plain_file, open_output, read_pipe, read_text, write_line
 from .flags import add_asking, add_models, add_options, load_pipeline, named_options, named_setup
+from .through_server import ask_server, chosen_server
 
 if TYPE_CHECKING:
     from ..formats.questions import Asked, Finished
@@ -31,6 +32,7 @@ EXAMPLES = """examples:
   sdlg ask --file questions.txt --out results.jsonl      # one JSON result per line; start again to resume
   cat questions.jsonl | sdlg ask > results.jsonl
   sdlg ask "Who wrote Hamlet?" --model http://127.0.0.1:8000/v1#my-model     # a model server: vLLM, llama-server, …
+  sdlg ask "Who wrote Hamlet?" --server http://127.0.0.1:8077     # a running sdlg serve: no model is loaded here
   sdlg ask "Why is the sky blue?" --model HuggingFaceTB/SmolLM2-360M-Instruct --nli microsoft/deberta-large-mnli
 """
 
@@ -51,6 +53,10 @@ def add_ask(commands: Any) -> None:
     ask.add_argument("--html", metavar="FILE", help="also write the result as a page in one file, to look at offline")
     ask.add_argument("--no-color", action="store_true", help="no colours (also: NO_COLOR, or a pipe)")
     ask.add_argument("--debug", action="store_true", help="show tracebacks")
+    ask.add_argument(
+        "--server", metavar="URL",
+        help="ask a running sdlg serve, which has its models loaded (default: SDLG_SERVER, if no model is named)",
+    )  # fmt: skip
     ask.add_argument("--timeout", type=float, metavar="S", help="seconds for each question (default: none)")
     add_asking(add_models(ask))
     add_options(ask)
@@ -67,8 +73,9 @@ def _ask(parsed: argparse.Namespace) -> int:
     if parsed.html is not None:
         _check_page(parsed)
     check_output(parsed.out)
+    server = chosen_server(parsed)
     if parsed.question is not None and not parsed.out:
-        return _ask_one(parsed, context)
+        return _ask_one(parsed, context, server)
     return _ask_many(parsed, changes, context)
 
 
@@ -92,14 +99,17 @@ def _context(value: str | None) -> str | None:
     return read_text(Path(value[1:]))
 
 
-def _ask_one(parsed: argparse.Namespace, context: str | None) -> int:
+def _ask_one(parsed: argparse.Namespace, context: str | None, server: str | None) -> int:
     from rich.console import Console
 
     from ..views.progress import progress_line
     from ..views.terminal import print_result
 
     with progress_line() as watch:
-        result = load_pipeline(parsed, watch=watch).ask(parsed.question, context=context, timeout=parsed.timeout)
+        if server:
+            result = ask_server(server, parsed, context)
+        else:
+            result = load_pipeline(parsed, watch=watch).ask(parsed.question, context=context, timeout=parsed.timeout)
     if parsed.json:
         write_line(sys.stdout, result.to_json())
     else:

@@ -108,6 +108,14 @@ def add_asking(models: Any) -> None:
     models.add_argument("--other-models", default="", metavar="NAMES", help="for aleatoric and epistemic parts")
 
 
+def named_models(parsed: argparse.Namespace) -> list[str]:
+    """Flags of the models that were given another value than they have by themselves."""
+    plain = argparse.ArgumentParser()
+    add_asking(add_models(plain))
+    usual = {name: value for name, value in vars(plain.parse_args([])).items() if name not in ("method", "measures")}
+    return [f"--{name.replace('_', '-')}" for name, value in usual.items() if getattr(parsed, name) != value]
+
+
 def load_pipeline(parsed: argparse.Namespace, **more: Any) -> Pipeline:
     """The pipeline that `add_models`, `add_asking` and `add_options` describe."""
     quiet_transformers()

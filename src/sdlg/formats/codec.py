@@ -107,7 +107,7 @@ def read_samples(rows: Sequence[Any]) -> tuple[Sample, ...]:
 
 def read_sampled(row: Mapping[str, Any]) -> Sampled:
     """What `sampled_dict` wrote."""
-    words = tuple(_record(Word, word) for word in row.get("words", ()))
+    words = tuple(read_record(Word, word) for word in row.get("words", ()))
     return Sampled(read_samples(row["samples"]), words, read_cost(row.get("cost") or {}), tuple(row.get("notes", ())))
 
 
@@ -116,7 +116,8 @@ def read_cost(row: Mapping[str, Any]) -> Cost:
     return Cost(**{name: int(row.get(name, 0)) for name in COUNTED}, seconds=dict(row.get("seconds", {})))
 
 
-def _record(kind: Any, row: Mapping[str, Any]) -> Any:
+def read_record(kind: Any, row: Mapping[str, Any]) -> Any:
+    """A record from what `asdict` made of it; what is not there has its default."""
     return kind(**{part.name: row[part.name] for part in fields(kind) if part.name in row})
 
 
@@ -142,7 +143,7 @@ def _read_sample(number: int, row: Any) -> Sample:
     generation = Generation(row["text"], ids, logprobs, reason, endings, entropies=entropies, proposal_logprob=proposal)
     change = row.get("substitution")
     if isinstance(change, dict) and all(part.name in change for part in fields(Substitution)):
-        return Sample(generation, tokens, _record(Substitution, change))
+        return Sample(generation, tokens, read_record(Substitution, change))
     return Sample(generation, tokens)
 
 

@@ -1,0 +1,76 @@
+"""`sdlg ask --server`: the question goes to an `sdlg serve` that has its models loaded. No model is loaded here."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+from typing import TYPE_CHECKING
+from urllib.error import HTTPError, URLError
+from urllib.request import ProxyHandler, Request, build_opener
+
+from ..errors import BadOption, BadQuestion, RunError, ServerFailed, TimedOut
+from ..options import DEFAULT_METHOD
+from .files import names_in
+from .flags import named_models, named_options
+
+if TYPE_CHECKING:
+    from ..formats.results import Result
+
+SERVER, KEY = "SDLG_SERVER", "SDLG_SERVER_KEY"
+_LONGEST_SECONDS = 600.0
+
+
+def chosen_server(parsed: argparse.Namespace) -> str | None:
+    """Which server is asked: the one that was named; that of the environment, unless models or files were named."""
+    models = named_models(parsed)
+    is_one = parsed.question is not None and not parsed.out
+    if parsed.server and models:
+        raise BadOption(f"--server asks with the server's own models: leave out {', '.join(models)}")
+    if parsed.server and not is_one:
+        raise BadOption("--server takes one question: type it, and leave out --file and --out")
+    return parsed.server or (os.environ.get(SERVER) if is_one and not models else None) or None
+
+
+def ask_server(address: str, parsed: argparse.Namespace, context: str | None) -> Result:
+    """The server's result; what it says in its place is told as it says it."""
+    from ..formats.result_reading import result_from_dict
+
+    if not address.startswith(("http://", "https://")):
+        raise BadOption(f"--server must be an address such as http://127.0.0.1:8077, not {address!r}")
+    asked = {
+        "question": parsed.question,
+        "context": context,
+        "method": None if parsed.method == DEFAULT_METHOD else parsed.method,
+        "preset": None if parsed.preset == "default" else parsed.preset,
+        "measures": names_in(parsed.measures) or None,
+        "options": named_options(parsed) or None,
+    }
+    body = json.dumps({name: value for name, value in asked.items() if value is not None}).encode()
+    headers = {"Content-Type": "application/json"}
+    if key := os.environ.get(KEY):
+        headers["Authorization"] = f"Bearer {key}"
+    request = Request(f"{address.rstrip('/')}/v1/uncertainty", body, headers)
+    try:
+        with build_opener(ProxyHandler({})).open(request, timeout=parsed.timeout or _LONGEST_SECONDS) as reply:
+            return result_from_dict(json.load(reply))
+    except HTTPError as error:
+        raise _said(address, error) from error
+    except TimeoutError as error:
+        raise TimedOut(f"no answer from {address} within {parsed.timeout or _LONGEST_SECONDS:g} s") from error
+    except (URLError, OSError, ValueError, BadQuestion) as error:
+        reason = getattr(error, "reason", error)
+        raise ServerFailed(
+            f"no sdlg server answers at {address} ({reason}); start one with sdlg serve, or leave out --server "
+            f"(in the environment: {SERVER})"
+        ) from error
+
+
+def _said(address: str, reply: HTTPError) -> Exception:
+    """Its error as ours: of what was asked (4xx), or of the server."""
+    try:
+        message = str(json.load(reply)["error"]["message"])
+    except (ValueError, KeyError, TypeError, OSError):
+        message = f"status {reply.code}"
+    kind = BadQuestion if reply.code in (400, 413, 422) else RunError
+    return kind(f"{address}: {message}")
