@@ -403,7 +403,17 @@ def test_a_direction_that_is_not_asked_could_not_have_decided(forward, backward,
     """Whatever it would have said, the verdict is the one of both directions."""
     judge, question = fitted_same_answer(nli), "When did Canberra become the capital of Australia?"
     if judge.same(question, one, other, forward, backward):
-        assert judge.can_be_same(question, one, other, forward)
+        assert judge.can_be_same(judge.score_of_words(question, one, other), forward)
+
+
+weights = st.dictionaries(st.sampled_from(["constant", *FEATURES]), st.floats(-5, 5))
+
+
+@given(verdicts, verdicts, st.floats(-10, 10), weights, st.floats(0.01, 0.99))
+def test_nor_could_it_for_any_other_fit(forward, backward, words, weights, threshold):
+    judge = SameAnswer(weights, threshold)
+    if judge.are_same(words - 1e-9, forward, backward):
+        assert judge.can_be_same(words, forward)
 
 
 def test_where_one_direction_decides_the_other_is_not_asked():

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import threading
 import time
+from dataclasses import replace
 
 import pytest
 import torch
 
-from conftest import VOCABULARY, tiny_lm, tiny_model
+from conftest import VOCABULARY, tiny_model, word_tokenizer
 from sdlg.concurrency import gathering
 from sdlg.concurrency.gathering import Gathering
 from sdlg.concurrency.in_flight import run_in_flight
-from sdlg.concurrency.limits import Limit, limited
+from sdlg.concurrency.limits import Limit, limited, pausing
 from sdlg.errors import TimedOut
 from sdlg.models.base import DecodeRequest
 from sdlg.models.local.network import Network
+from sdlg.models.local.packing import Pass, pass_groups
+from sdlg.models.local.prefix_kv import PrefixKV
+from sdlg.models.local.transformers_model import TransformersModel
 from sdlg.options import Decoding
 from sdlg.records import Prompt, StopRule
 
@@ -33,6 +37,17 @@ def together(work, items):
     return [done.result() for _, done in run_in_flight(work, items, len(items))]
 
 
+def fresh_lm(family, model=None):
+    """With no prefix kept: prompts are read."""
+    return TransformersModel(model or tiny_model(family), word_tokenizer(), name=family)
+
+
+def close_to(one, other):
+    assert [branch.token_ids for branch in one] == [branch.token_ids for branch in other]
+    for mine, theirs in zip(one, other, strict=True):
+        assert mine.logprobs == pytest.approx(theirs.logprobs, abs=1e-4)
+
+
 @pytest.fixture
 def patient(monkeypatch):
     """Late threads are waited for, however slow this machine is."""
@@ -45,32 +60,28 @@ def patient(monkeypatch):
 @pytest.mark.parametrize("strategy", ["greedy", "multinomial", "arithmetic", "beam", "diverse_beam"])
 @pytest.mark.parametrize("family", ["llama", "gemma3", "gpt2", "mistral", "bloom", "mamba"])
 def test_questions_decoded_together_are_those_decoded_alone(family, strategy):
-    alone = [decoded(tiny_lm(family), prompt, strategy) for prompt in PROMPTS]
-    lm = tiny_lm(family)
-    found = together(lambda prompt: decoded(lm, prompt, strategy), PROMPTS)
-    for one, other in zip(alone, found, strict=True):
-        assert [branch.token_ids for branch in other] == [branch.token_ids for branch in one]
-        for mine, theirs in zip(other, one, strict=True):
-            assert mine.logprobs == pytest.approx(theirs.logprobs, abs=1e-4)
+    alone = [decoded(fresh_lm(family), prompt, strategy) for prompt in PROMPTS]
+    lm = fresh_lm(family)
+    for one, other in zip(alone, together(lambda prompt: decoded(lm, prompt, strategy), PROMPTS), strict=True):
+        close_to(other, one)
 
 
 @pytest.mark.parametrize("family", ["llama", "gemma3", "mistral"])
 def test_together_they_take_fewer_passes(family, patient):
-    lm = tiny_lm(family)
-    assert lm._network._packs
-    began = lm._network.passes
+    one, other = fresh_lm(family), fresh_lm(family)
+    assert other._network._packs
+    before, began = other._network.passes, one._network.passes
     for prompt in PROMPTS:
-        decoded(lm, prompt)
-    alone = lm._network.passes - began
-    together(lambda prompt: decoded(lm, prompt), PROMPTS)
-    assert lm._network.passes - began - alone < 0.5 * alone
+        decoded(one, prompt)
+    together(lambda prompt: decoded(other, prompt), PROMPTS)
+    assert other._network.passes - before < 0.5 * (one._network.passes - began)
 
 
 def test_what_each_has_run_is_its_own(patient):
     """Costs do not tell of the others."""
-    lm = tiny_lm("llama")
-    alone = [lm.decode(_request(prompt)).cost for prompt in PROMPTS]
-    assert [found.cost for found in together(lambda prompt: lm.decode(_request(prompt)), PROMPTS)] == alone
+    one, other = fresh_lm("llama"), fresh_lm("llama")
+    alone = [one.decode(_request(prompt)).cost for prompt in PROMPTS]
+    assert [found.cost for found in together(lambda prompt: other.decode(_request(prompt)), PROMPTS)] == alone
 
 
 def _request(prompt):
@@ -78,31 +89,92 @@ def _request(prompt):
 
 
 def test_scores_beside_decoding_are_those_alone(patient):
-    lm, texts = tiny_lm("llama"), ["w5 w6 w7", "w9"]
-    alone = [tiny_lm("llama").score(prompt, texts).generations for prompt in PROMPTS]
-    work = [lambda prompt=prompt: lm.score(prompt, texts).generations for prompt in PROMPTS]
-    work += [lambda prompt=prompt: decoded(lm, prompt) for prompt in PROMPTS]
-    found = together(lambda one: one(), work)[: len(PROMPTS)]
-    for one, other in zip(alone, found, strict=True):
-        for mine, theirs in zip(other, one, strict=True):
-            assert mine.logprobs == pytest.approx(theirs.logprobs, abs=1e-4)
+    one, other, texts = fresh_lm("llama"), fresh_lm("llama"), ["w5 w6 w7", "w9"]
+    alone = [one.score(prompt, texts).generations for prompt in PROMPTS]
+    work = [lambda prompt=prompt: other.score(prompt, texts).generations for prompt in PROMPTS]
+    work += [lambda prompt=prompt: decoded(other, prompt) for prompt in PROMPTS]
+    for mine, theirs in zip(together(lambda one: one(), work)[: len(PROMPTS)], alone, strict=True):
+        close_to(mine, theirs)
 
 
-def test_a_model_that_attends_in_its_own_way_is_not_packed():
+@pytest.mark.parametrize("family", ["llama", "gemma3", "mistral", "qwen3", "opt", "gpt2"])
+def test_a_prompt_beside_a_tree_beside_one_token(family):
+    """Each sees its own, also where windows slide; logits of as many as are wanted."""
+    network = Network(tiny_model(family))
+    if not network._packs:
+        pytest.skip("runs one by one")
+
+    def passes():
+        chains = [PrefixKV(network, native=False) for _ in range(3)]
+        for chain, size in zip(chains, (0, 9, 20), strict=True):
+            if size:
+                chain.extend([k % VOCABULARY for k in range(size)])
+        caches = [chain.cache for chain in chains]
+        visible = torch.zeros(2, 11, dtype=torch.bool)
+        visible[0, [*range(4), 9]] = visible[1, [*range(9), 10]] = True
+        columns, positions = torch.tensor([*range(9), 4, 9]), torch.tensor([4, 9])
+        masks = network._masks(visible, positions, columns)
+        ids = torch.tensor([[7, 8]])
+        tree = Pass(caches[1], ids, positions[None], network._given(masks), 2, lambda: masks)
+        prompt = network._chain(caches[0], [k % VOCABULARY for k in range(3, 60)], 0, 5)
+        return [prompt, tree, network._chain(caches[2], [9], 20, 1)]
+
+    for one, other in zip(network._packed(passes()), map(network._alone, passes()), strict=True):
+        assert torch.allclose(one, other, atol=1e-4)
+
+
+def test_what_must_not_be_packed_is_not(monkeypatch):
     network = Network(tiny_model("llama"))
-    network.model.config._attn_implementation = "eager"
-    try:
-        assert not network._packs
-    finally:
-        network.model.config._attn_implementation = "sdpa"
+    monkeypatch.setattr(network.model.config, "_attn_implementation", "eager")
+    assert not network._packs
+    monkeypatch.undo()
+    for kind in ("longrope", "dynamic"):  # the longest question of a pass would turn the keys of all others
+        other = Network(tiny_model("llama"))
+        monkeypatch.setattr(other._config, "rope_parameters", {"rope_type": kind})
+        assert not other._packs
+
+
+def test_one_that_fails_fails_alone(patient):
+    """A token that there is not, beside a good question: of a network that packs, and of one that does not."""
+    for family in ("llama", "mamba"):
+        lm = fresh_lm(family)
+        good = decoded(fresh_lm(family), PROMPTS[3], prefixes=[()])
+        bad = Prompt((VOCABULARY + 5,), StopRule())
+        work = [lambda lm=lm: decoded(lm, PROMPTS[3], prefixes=[()]), lambda lm=lm, bad=bad: decoded(lm, bad)]
+        found = [done for _, done in run_in_flight(lambda one: one(), work, 2)]
+        close_to(found[0].result(), good)
+        assert isinstance(found[1].exception(), IndexError)
+        close_to(decoded(lm, PROMPTS[3], prefixes=[()]), good)
+
+
+def test_two_models_around_one_network_do_not_disturb_each_other():
+    network = tiny_model("llama")
+    alone = [decoded(fresh_lm("llama", network), prompt) for prompt in PROMPTS]
+    models = [fresh_lm("llama", network) for _ in range(2)]
+    work = [(lm, prompt) for prompt in PROMPTS for lm in models]
+    found = together(lambda one: decoded(*one), work)
+    for place, (_, prompt) in enumerate(work):
+        close_to(found[place], alone[PROMPTS.index(prompt)])
+    assert network.config._attn_implementation == "sdpa"
+
+
+def test_one_prompt_of_many_threads_is_kept_once():
+    lm = fresh_lm("llama")
+    together(lambda _: decoded(lm, PROMPTS[3]), range(6))
+    assert len(lm._store._kept) == 1
 
 
 def test_alone_nothing_changes_to_the_bit():
     """One thread's passes go through the network as they are."""
-    lm = tiny_lm("llama")
-    first, second = (decoded(lm, PROMPTS[2]) for _ in range(2))
-    assert [branch.logprobs for branch in first] == [branch.logprobs for branch in second]
-    assert lm.model.config._attn_implementation == "sdpa"
+    one, other = (decoded(fresh_lm("llama"), PROMPTS[2]) for _ in range(2))
+    assert [branch.logprobs for branch in one] == [branch.logprobs for branch in other]
+
+
+def test_large_passes_are_not_packed_into_larger_ones():
+    network = Network(tiny_model("llama"))
+    passes = [network._chain(network.new_cache(native=False), [1] * size, 0, 1) for size in (1000, 20, 10, 1024, 3)]
+    alone = replace(passes[0], masks=None)
+    assert list(pass_groups([*passes, alone])) == [[0, 1], [2], [3], [5], [4]]
 
 
 # -- who waits for whom -----------------------------------------------------------------------------------------
@@ -154,16 +226,56 @@ def test_one_who_is_late_holds_nobody_up_for_long():
     thread.join()
 
 
-def test_an_error_is_told_to_all_whom_it_befell_and_then_it_goes_on(patient):
+def test_an_error_is_ones_own_and_a_failure_of_all_is_told_to_all(patient):
     def run_all(batch):
-        if "bad" in batch:
+        if "worst" in batch:
             raise RuntimeError("no memory")
+        return [ValueError("bad") if one == "bad" else one for one in batch]
+
+    meeting = Gathering(run_all)
+    for batch, kinds in ((["good", "bad"], [None, ValueError]), (["good", "worst"], [RuntimeError, RuntimeError])):
+        entered = threading.Barrier(2)
+
+        def work(wanted, entered=entered):
+            with meeting.decoding():
+                entered.wait()
+                return meeting.run(wanted)
+
+        found = [done.exception() for _, done in run_in_flight(work, batch, 2)]
+        assert [type(error) if error else None for error in found] == kinds
+    assert meeting.run("good") == "good"
+
+
+def test_those_who_come_during_a_long_pass_are_joined_by_the_others():
+    """Patience begins when the network is free: else two groups would take turns for ever."""
+    sizes = []
+
+    def run_all(batch):
+        sizes.append(len(batch))
+        time.sleep(0.12)  # more than anybody's patience
         return batch
 
     meeting = Gathering(run_all)
-    with pytest.raises(RuntimeError, match="no memory"):
-        meeting.run("bad")
-    assert meeting.run("good") == "good"
+
+    def work(number):
+        with meeting.decoding():
+            time.sleep(0.03 * number)
+            return [meeting.run(step) for step in range(6)]
+
+    together(work, range(3))
+    assert sizes.count(3) >= 4
+
+
+def test_one_that_gives_way_to_others_is_not_waited_for():
+    meeting = Gathering(list)
+    with pausing(lambda: None), meeting.decoding():
+        assert not meeting._decoding
+    with meeting.decoding():
+        assert meeting._decoding == {threading.get_ident()}
+        with meeting.decoding():
+            pass
+        assert meeting._decoding == {threading.get_ident()}
+    assert not meeting._decoding
 
 
 def test_who_gives_up_takes_its_pass_back():
@@ -185,18 +297,3 @@ def test_who_gives_up_takes_its_pass_back():
     thread.join()
     assert meeting.run("last") == "last"
     assert seen == [["first"], ["last"]]
-
-
-def test_the_smallest_pass_beside_the_largest():
-    """A prompt's piece beside one token: rows of other questions are never seen."""
-    lm = tiny_lm("llama")
-    network = lm._network
-    assert network._packs
-    caches = [network.new_cache(native=False) for _ in range(2)]
-    long, short = [number % VOCABULARY for number in range(200)], [9]
-    passes = [network._chain(cache, ids, 0, 1) for cache, ids in zip(caches, (long, short), strict=True)]
-    packed = network._packed(passes)
-    alone = [network.chain(network.new_cache(native=False), ids, 0) for ids in (long, short)]
-    for one, other in zip(packed, alone, strict=True):
-        assert torch.allclose(one[0], other, atol=1e-5)
-    assert [cache.get_seq_length() for cache in caches] == [200, 1]

@@ -19,33 +19,37 @@ Equivalence = Callable[[Pairs, Probabilities], list[bool]]
 
 def answers(question: str, same_answer: SameAnswer, pairs: Pairs, judge: Probabilities) -> list[bool]:
     """They probably answer the question alike. The second direction is only asked where it can decide."""
-    forward = judge(pairs)
-    open_places = [k for k, pair in enumerate(pairs) if same_answer.can_be_same(question, *pair, forward[k])]
-    backward = judge([(pairs[k][1], pairs[k][0]) for k in open_places])
-    same = [False] * len(pairs)
-    for k, verdict in zip(open_places, backward, strict=True):
-        same[k] = same_answer.same(question, *pairs[k], forward[k], verdict)
-    return same
+    words = [same_answer.score_of_words(question, *pair) for pair in pairs]
+    return _both_directions(
+        pairs,
+        judge,
+        lambda k, forward: same_answer.can_be_same(words[k], forward),
+        lambda k, forward, backward: same_answer.are_same(words[k], forward, backward),
+    )
 
 
 def strict(pairs: Pairs, judge: Probabilities) -> list[bool]:
     """Both directions entail."""
-    return _both_directions(pairs, judge, lambda direction: direction.entails)
+    return _both_directions(pairs, judge, lambda _, one: one.entails, lambda *both: both[-1].entails)
 
 
 def not_contradiction(pairs: Pairs, judge: Probabilities) -> list[bool]:
     """Neither direction contradicts."""
-    return _both_directions(pairs, judge, lambda direction: not direction.contradicts)
+    return _both_directions(pairs, judge, lambda _, one: not one.contradicts, lambda *both: not both[-1].contradicts)
 
 
-def _both_directions(pairs: Pairs, judge: Probabilities, agrees: Callable[[NliProbabilities], bool]) -> list[bool]:
-    """The second direction is only asked where the first one agreed."""
-    same = [agrees(forward) for forward in judge(pairs)]
-    agreeing = [k for k, yes in enumerate(same) if yes]
-    backward = judge([(pairs[k][1], pairs[k][0]) for k in agreeing])
-    for k, probabilities in zip(agreeing, backward, strict=True):
-        same[k] = agrees(probabilities)
-    return same
+def _both_directions(
+    pairs: Pairs,
+    judge: Probabilities,
+    is_open: Callable[[int, NliProbabilities], bool],
+    agree: Callable[[int, NliProbabilities, NliProbabilities], bool],
+) -> list[bool]:
+    """The second direction is only asked of pairs, by their place, that are still open after the first."""
+    forward = judge(pairs)
+    places = [k for k, verdict in enumerate(forward) if is_open(k, verdict)]
+    backward = judge([(pairs[k][1], pairs[k][0]) for k in places])
+    same = {k for k, verdict in zip(places, backward, strict=True) if agree(k, forward[k], verdict)}
+    return [k in same for k in range(len(pairs))]
 
 
 # Of a question and the name of the NLI model that judges.

@@ -58,19 +58,33 @@ class SameAnswer:
         self, question: str, one: str, other: str, forward: NliProbabilities, backward: NliProbabilities
     ) -> float:
         """That the two answers say the same, as answers to this question."""
-        row = features(question, one, other, forward, backward)
-        weights = np.array([self.weights.get(name, 0.0) for name in FEATURES])
-        return 1 / (1 + math.exp(-(self.weights.get("constant", 0.0) + float(row @ weights))))
+        return self._chance(self.score_of_words(question, one, other), forward, backward)
 
     def same(self, question: str, one: str, other: str, forward: NliProbabilities, backward: NliProbabilities) -> bool:
         """The probability reaches the threshold."""
-        return self.probability(question, one, other, forward, backward) >= self.threshold
+        return self.are_same(self.score_of_words(question, one, other), forward, backward)
 
-    def can_be_same(self, question: str, one: str, other: str, forward: NliProbabilities) -> bool:
+    # The log-odds are a sum: what the words say, which is known before any network is asked, and what the network says.
+
+    def score_of_words(self, question: str, one: str, other: str) -> float:
+        """The part of the log-odds that hangs on no network."""
+        return self.weights.get("constant", 0.0) + self._weighed(features_of_words(question, one, other))
+
+    def are_same(self, score_of_words: float, forward: NliProbabilities, backward: NliProbabilities) -> bool:
+        """The same by what the words say, and both verdicts."""
+        return self._chance(score_of_words, forward, backward) >= self.threshold
+
+    def can_be_same(self, score_of_words: float, forward: NliProbabilities) -> bool:
         """Whether any verdict of the other direction would make them one: the score is linear in it, with one kink."""
         entailments, contradictions = (0.0, forward.entailment, 1.0), (0.0, 1.0)
         backwards = [NliProbabilities(c, 0.0, e) for e in entailments for c in contradictions]
-        return any(self.same(question, one, other, forward, backward) for backward in backwards)
+        return any(self.are_same(score_of_words, forward, backward) for backward in backwards)
+
+    def _chance(self, score_of_words: float, forward: NliProbabilities, backward: NliProbabilities) -> float:
+        return 1 / (1 + math.exp(-(score_of_words + self._weighed(features_of_verdicts(forward, backward)))))
+
+    def _weighed(self, named: Mapping[str, float]) -> float:
+        return math.fsum(self.weights.get(name, 0.0) * value for name, value in named.items())
 
 
 _PACKAGED = Path(__file__).with_name("same_answer.json")
@@ -112,30 +126,32 @@ def _same_answer(fields: Mapping[str, Mapping[str, float]]) -> SameAnswer:
 
 def features(question: str, one: str, other: str, forward: NliProbabilities, backward: NliProbabilities) -> Array:
     """(len(FEATURES),): the same whichever answer comes first."""
+    named = {**features_of_verdicts(forward, backward), **features_of_words(question, one, other)}
+    return np.array([named[name] for name in FEATURES])
+
+
+def features_of_verdicts(forward: NliProbabilities, backward: NliProbabilities) -> dict[str, float]:
+    """What the network says of both directions."""
     entailed = [_log_odds(verdict.entailment) for verdict in (forward, backward)]
     contradicted = [_log_odds(verdict.contradiction) for verdict in (forward, backward)]
-    return np.array(
-        [
-            sum(entailed) / 2,
-            min(entailed),
-            sum(contradicted) / 2,
-            *_features_of_words(question, one, other),
-        ]
-    )
+    return {
+        "entailment": sum(entailed) / 2,
+        "weaker_entailment": min(entailed),
+        "contradiction": sum(contradicted) / 2,
+    }
 
 
-@lru_cache(maxsize=4096)
-def _features_of_words(question: str, one: str, other: str) -> tuple[float, ...]:
-    """Those that hang on no network."""
+def features_of_words(question: str, one: str, other: str) -> dict[str, float]:
+    """What hangs on no network."""
     words, others = telling_words(question, one), telling_words(question, other)
-    return (
-        shared_words(words, others),
-        overlap(words, others),
-        quantities_agree(question, one, other),
-        polarities_agree(question, one, other),
-        refusals_agree(one, other),
-        float(max(len(one.split()), len(other.split())) <= 6),
-    )
+    return {
+        "shared_words": shared_words(words, others),
+        "overlap": overlap(words, others),
+        "quantities_agree": quantities_agree(question, one, other),
+        "polarities_agree": polarities_agree(question, one, other),
+        "refusals_agree": refusals_agree(one, other),
+        "both_short": float(max(len(one.split()), len(other.split())) <= 6),
+    }
 
 
 def _log_odds(share: float) -> float:

@@ -1,7 +1,7 @@
 """Threads that decode at once meet before each pass of a network, and one of them runs all that are there.
 
-In: a pass that a thread wants, and what runs several. Out: its logits. Nobody waits for a thread that does something
-else: passes run when all who are decoding have come, or after a moment.
+In: a pass that a thread wants, and what runs several. Out: its logits, or its own error. Nobody waits for a thread that
+does something else: passes run when all who are decoding have come, or a moment after the network was free.
 """
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from threading import Condition
+from threading import Condition, get_ident
 from typing import Generic, TypeVar
 
-from .limits import raise_if_over
+from .limits import gives_way, raise_if_over
 
 A = TypeVar("A")
 B = TypeVar("B")
@@ -21,81 +21,87 @@ _PATIENCE_SECONDS = 0.05  # for one who is decoding, and late
 
 
 class _Ticket(Generic[A, B]):
-    """What is wanted, and once it was run what came of it."""
+    """What a thread wants, and once it was run what came of it."""
 
-    def __init__(self, wanted: A) -> None:
-        self.wanted, self.is_done = wanted, False
-        self.error: BaseException | None = None
-        self.found: B
+    def __init__(self, wanted: A, *, waits: bool) -> None:
+        self.wanted, self.waits = wanted, waits
+        self.thread, self.arrived = get_ident(), time.monotonic()
+        self.found: B | BaseException | None = None
 
     def result(self) -> B:
-        if self.error is not None:
-            raise self.error
+        assert self.found is not None
+        if isinstance(self.found, BaseException):
+            raise self.found
         return self.found
 
 
 class Gathering(Generic[A, B]):
-    """Where they meet. `run_all` runs what it is given, in one thread at a time."""
+    """Where they meet. `run_all` runs what it is given, in one thread at a time: a result or an error for each."""
 
-    def __init__(self, run_all: Callable[[Sequence[A]], Sequence[B]]) -> None:
+    def __init__(self, run_all: Callable[[Sequence[A]], Sequence[B | Exception]]) -> None:
         self._run_all = run_all
-        self._changed, self._decoding, self._is_running = Condition(), 0, False
+        self._changed, self._free_since, self._is_running = Condition(), 0.0, False
+        self._decoding: set[int] = set()  # threads
         self._waiting: list[_Ticket[A, B]] = []
 
     @contextmanager
     def decoding(self) -> Iterator[None]:
-        """Inside, this thread comes again and again: others wait for it."""
+        """Inside, this thread comes again and again: others wait for it. Not for one that gives way to others."""
+        thread = get_ident()
+        if thread in self._decoding or gives_way():
+            yield
+            return
         with self._changed:
-            self._decoding += 1
+            self._decoding.add(thread)
         try:
             yield
         finally:
             with self._changed:
-                self._decoding -= 1
+                self._decoding.discard(thread)
                 self._changed.notify_all()
 
-    def run(self, wanted: A) -> B:
-        """This pass, with those of others if they come in time."""
-        ticket = _Ticket[A, B](wanted)
-        batch = self._wait_for_others(ticket)
-        if batch:
-            self._run(batch)
-        return ticket.result()
-
-    def _wait_for_others(self, ticket: _Ticket[A, B]) -> list[_Ticket[A, B]]:
-        """All that are to be run now, if it is on this thread to run them; none: its own was run by another."""
-        last_moment = time.monotonic() + _PATIENCE_SECONDS
+    def run(self, wanted: A, *, waits: bool = True) -> B:
+        """This pass, with those of others if they come in time; one that does not wait takes who is there."""
+        ticket = _Ticket[A, B](wanted, waits=waits)
         with self._changed:
             self._waiting.append(ticket)
             self._changed.notify_all()
-            while not ticket.is_done:
-                late = time.monotonic() >= last_moment
-                if ticket in self._waiting and not self._is_running and (self._are_all_here or late):
-                    batch, self._waiting, self._is_running = self._waiting, [], True
-                    return batch
-                self._changed.wait(_PATIENCE_SECONDS)
-                if ticket in self._waiting:
-                    try:
-                        raise_if_over()
-                    except BaseException:
-                        self._waiting.remove(ticket)
-                        raise
-        return []
+            try:
+                self._wait_for_turn(ticket)
+            except BaseException:
+                self._waiting = [other for other in self._waiting if other is not ticket]
+                raise
+            if ticket.found is not None:
+                return ticket.result()
+            batch, self._waiting, self._is_running = self._waiting, [], True
+        self._run(batch)
+        return ticket.result()
+
+    def _wait_for_turn(self, ticket: _Ticket[A, B]) -> None:
+        """Until it was run by another thread, or it is on this one to run all that are there."""
+        while ticket.found is None:
+            left = 0.0
+            if not self._is_running:
+                left = max(ticket.arrived, self._free_since) + _PATIENCE_SECONDS - time.monotonic()
+                if ticket in self._waiting and (left <= 0 or not ticket.waits or self._are_all_here):
+                    return
+            self._changed.wait(left if left > 0 else _PATIENCE_SECONDS)
+            if ticket in self._waiting:
+                raise_if_over()
 
     @property
     def _are_all_here(self) -> bool:
-        return len(self._waiting) >= self._decoding
+        return self._decoding <= {ticket.thread for ticket in self._waiting}
 
     def _run(self, batch: Sequence[_Ticket[A, B]]) -> None:
+        results: Sequence[B | BaseException] = []
         try:
-            for ticket, found in zip(batch, self._run_all([ticket.wanted for ticket in batch]), strict=True):
-                ticket.found = found
+            results = self._run_all([ticket.wanted for ticket in batch])
         except BaseException as error:
-            for ticket in batch:
-                ticket.error = error
+            results = [error] * len(batch)
         finally:
             with self._changed:
-                self._is_running = False
-                for ticket in batch:
-                    ticket.is_done = True
+                self._is_running, self._free_since = False, time.monotonic()
+                for ticket, found in zip(batch, results, strict=False):
+                    ticket.found = found
                 self._changed.notify_all()

@@ -124,6 +124,11 @@ def pausing(pause: Callable[[], None]) -> Iterator[None]:
         _pause.reset(token)
 
 
+def gives_way() -> bool:
+    """Whether what is done here waits at its steps while others go first."""
+    return _pause.get() is not None
+
+
 def check_limit() -> None:
     """Raise if the limit that holds here is over; wait here if others go first."""
     raise_if_over()

@@ -33,7 +33,7 @@ class Capabilities:
     context_tokens: int | None = None  # prompt and answer together; None: not known
     parameters: int | None = None  # None: not known
     steers: bool = False  # lets a `Steering` move the distribution that it draws from
-    in_flight: int = 1  # how many questions at once keep it busy; a local model takes one at a time
+    in_flight: int = 1  # how many questions at once keep it busy, unless one says otherwise
     shortcomings: tuple[str, ...] = ()  # what makes its results less than exact, for every result's notes
     approximate: bool = False  # its tokens are only known by their spelling
 

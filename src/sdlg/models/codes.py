@@ -6,8 +6,7 @@ An order of the tokens at every step cuts [0, 1) into one interval per answer, a
 is a point of [0, 1); its answer is the interval that holds it, found token by token: take the token whose piece of the
 cumulative distribution holds the code, then stretch that piece to [0, 1) again. Codes are u + i/N (mod 1) with one
 u ~ U(0, 1): each is uniform on its own, so every answer is drawn with exactly its probability, and together they are
-even: of N codes, floor(N m) or ceil(N m) fall into a contiguous piece of mass m, such as all answers with one
-beginning.
+even: of N codes, floor(N m) or ceil(N m) fall into all answers with one beginning, of mass m.
 
 The likeliest token comes first, ties by id. So the greedy answer is the piece [0, p(greedy)), and even codes on the
 rest are draws from all other answers (`outside`).

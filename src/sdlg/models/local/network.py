@@ -12,13 +12,14 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import cached_property, partial
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor
 from transformers.cache_utils import Cache, DynamicCache, DynamicLayer
 
 from ...concurrency.gathering import Gathering
-from .packing import PackedCache, PackedPasses, Pass, packed_attention
+from .packing import PackedCache, Pass, packed_attention, pass_groups
 
 _SPARE_COLUMNS = 128  # and rooms are multiples of it: what one leaves free fits the next, so memory is not in pieces
 # What models call windows that we do not build masks for: GPT-Neo's local attention, Llama 4's chunks, …
@@ -75,6 +76,15 @@ def _room_columns(end: int) -> int:
     return -(-(end + max(_SPARE_COLUMNS, end // 4)) // _SPARE_COLUMNS) * _SPARE_COLUMNS
 
 
+def _run_together(wanted: Sequence[tuple[Network, Pass]]) -> list[Tensor | Exception]:
+    """All are of one model, whoever has wrapped it."""
+    return wanted[0][0].run_all([one for _, one in wanted])
+
+
+# Of a model: two networks of it would change its attention under each other's hands.
+_GATHERINGS: WeakKeyDictionary[Any, Gathering[tuple[Network, Pass], Tensor]] = WeakKeyDictionary()
+
+
 class _Counts(threading.local):
     """Of the thread that asks: threads share a network, also in the middle of their work."""
 
@@ -95,7 +105,7 @@ class Network:
         self._config = model.config.get_text_config()
         self._additive_masks = getattr(self._config, "_attn_implementation", "sdpa") == "eager"
         self._counts, self.passes = _Counts(), 0  # passes of all threads
-        self._gathering = Gathering(self._run_all)
+        self._gathering = _GATHERINGS.setdefault(model, Gathering(_run_together))
 
     def decoding(self) -> AbstractContextManager[None]:
         """For a thread that will want one pass after the other: it shares them with others that do."""
@@ -181,27 +191,50 @@ class Network:
 
     def _run(self, wanted: Pass) -> Tensor:
         """Logits of the last `keep` columns: (rows, keep, V)."""
-        self._counts.forward_tokens += wanted.ids.numel()
+        self._counts.forward_tokens += wanted.size
         self._counts.steps += 1
-        return self._gathering.run(wanted)
+        can_share = wanted.masks is not None and self.__dict__.get("_packs", True)  # perhaps, until it was tried
+        return self._gathering.run((self, wanted), waits=can_share)
 
-    def _run_all(self, passes: Sequence[Pass]) -> list[Tensor]:
-        """In one pass, where all can stand beside each other."""
-        if len(passes) > 1 and all(one.masks for one in passes) and self._packs:
+    def run_all(self, passes: Sequence[Pass]) -> list[Tensor | Exception]:
+        """Logits, or what went wrong, of each; in one pass of the network where they can stand beside each other."""
+        if len(passes) == 1 or not self._packs:
+            return self._one_by_one(passes)
+        found: dict[int, Tensor | Exception] = {}
+        for group in pass_groups(passes):
+            found.update(zip(group, self._run_group([passes[place] for place in group]), strict=True))
+        return [found[place] for place in range(len(passes))]
+
+    def _run_group(self, passes: Sequence[Pass]) -> Sequence[Tensor | Exception]:
+        """What fails together (a token that there is not, no memory) may go well alone, and fails for itself only."""
+        if len(passes) == 1:
+            return self._one_by_one(passes)
+        columns = [one.columns() for one in passes]
+        try:
             return self._packed(passes)
-        return self._one_by_one(passes)
+        except Exception:
+            for one, before in zip(passes, columns, strict=True):
+                one.take_back(before)
+            return self._one_by_one(passes)
 
-    def _one_by_one(self, passes: Sequence[Pass]) -> list[Tensor]:
-        calls = ((one.keep, self._call(one.cache, one.ids, one.positions, one.mask, one.keep)) for one in passes)
-        return [logits[:, -keep:].float() for keep, logits in calls]
+    def _one_by_one(self, passes: Sequence[Pass]) -> list[Tensor | Exception]:
+        found: list[Tensor | Exception] = []
+        for one in passes:
+            try:
+                found.append(self._alone(one))
+            except Exception as error:
+                found.append(error)
+        return found
+
+    def _alone(self, one: Pass) -> Tensor:
+        return self._call(one.cache, one.ids, one.positions, one.mask, one.keep)[:, -one.keep :].float()
 
     def _packed(self, passes: Sequence[Pass]) -> list[Tensor]:
-        packed = PackedPasses(passes)
+        kinds = getattr(self._config, "layer_types", None) or list(self.windows)
+        cache = PackedCache(passes, kinds)
         with packed_attention(self._config):
-            logits = self._call(
-                PackedCache(passes), packed.ids, packed.positions, self._given(packed.masks), packed.wanted
-            )
-        return packed.split(logits.float())
+            logits = self._call(cache, cache.ids, cache.positions, cache.mask, cache.wanted)
+        return cache.logits_of(logits)
 
     def _call(self, cache: Cache, ids: Tensor, positions: Tensor, mask: Any, keep: int | Tensor) -> Tensor:
         """Logits of the last `keep` columns, or of those; a network may give more of them."""
@@ -222,22 +255,29 @@ class Network:
     @cached_property
     def _packs(self) -> bool:
         """Whether two chains beside each other get the logits that they get alone: tried on the network itself."""
-        is_ours = getattr(self._config, "_attn_implementation", None) == "sdpa" and set(self.windows) <= KNOWN_WINDOWS
-        if not (is_ours and self.takes_positions and self._takes_keep):
+        is_plain = getattr(self._config, "_attn_implementation", None) == "sdpa" and not self._rope_hangs_on_length
+        if not (is_plain and set(self.windows) <= KNOWN_WINDOWS and self.takes_positions and self._takes_keep):
             return False
         try:
-            alone, together = self._probe(self._one_by_one), self._probe(self._packed)
+            alone, together = self._probe(lambda passes: list(map(self._alone, passes))), self._probe(self._packed)
         except Exception:  # any failure of a foreign network means: one after the other
             return False
         most = max(1e-3, torch.finfo(self.model.dtype).eps) * max(1.0, float(alone.abs().max()))
         return bool((alone - together).abs().max() < most)
 
+    @property
+    def _rope_hangs_on_length(self) -> bool:
+        """Whether positions turn keys by more the longer the longest question of a pass is."""
+        told = str(getattr(self._config, "rope_parameters", None) or getattr(self._config, "rope_scaling", None) or "")
+        return "longrope" in told or "dynamic" in told
+
     def _probe(self, run: Callable[[Sequence[Pass]], list[Tensor]]) -> Tensor:
-        """Logits after the fourth and the fifth token of two chains."""
+        """Logits after two chains of different lengths, then after one more token of each."""
         size = int(self.model.get_input_embeddings().num_embeddings)
-        chains = [[(factor * k + 11) % size for k in range(1, 6)] for factor in (7919, 104729)]
+        chains = [[(factor * k + 11) % size for k in range(length)] for factor, length in ((7919, 9), (104729, 5))]
         caches, logits = [self.new_cache(native=False) for _ in chains], []
-        for begin, end in ((0, 4), (4, 5)):
-            steps = zip(caches, chains, strict=True)
-            logits += run([self._chain(cache, chain[begin:end], begin, 1) for cache, chain in steps])
+        ends = [len(chain) - 1 for chain in chains]
+        for begins, stops in (([0, 0], ends), (ends, [end + 1 for end in ends])):
+            steps = zip(caches, chains, begins, stops, strict=True)
+            logits += run([self._chain(cache, chain[begin:stop], begin, 1) for cache, chain, begin, stop in steps])
         return torch.cat(logits)

@@ -14,11 +14,13 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from transformers import AttentionInterface
+from transformers import AttentionInterface, AttentionMaskInterface
 from transformers.cache_utils import Cache
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
+from transformers.masking_utils import sdpa_mask
 
 _ATTENTION = "sdlg_packed"  # as transformers knows it
+_MOST_TOKENS = 1024  # of a pass of several: bounds its memory, and how long the smallest waits for the largest
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -35,49 +37,32 @@ class Pass:
     @property
     def size(self) -> int:
         """How many tokens it runs."""
-        return self.ids.shape[-1]
+        return self.ids.numel()
+
+    def columns(self) -> list[int]:
+        """What each layer of its cache holds."""
+        return [layer.get_seq_length() for layer in self.cache.layers]
+
+    def take_back(self, columns: Sequence[int]) -> None:
+        """Leave its cache as it was before a pass that failed half-way."""
+        del self.cache.layers[len(columns) :]
+        for layer, before in zip(self.cache.layers, columns, strict=True):
+            layer.crop(before)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class PackedPasses:
-    """Passes as one."""
-
-    passes: Sequence[Pass]
-
-    @property
-    def ids(self) -> Tensor:
-        """(1, Σq)."""
-        return torch.cat([one.ids for one in self.passes], dim=1)
-
-    @property
-    def positions(self) -> Tensor:
-        """(1, Σq)."""
-        return torch.cat([one.positions for one in self.passes], dim=1)
-
-    @property
-    def masks(self) -> dict[str, Tensor]:
-        """Nobody sees the others: (1, 1, Σq, Σkeys)."""
-        each = [one.masks() for one in self.passes if one.masks]
-        return {kind: _block_diagonal([masks[kind][0, 0] for masks in each]) for kind in each[0]}
-
-    @property
-    def wanted(self) -> Tensor:
-        """The places in the row of which logits are wanted."""
-        ends = accumulate(one.size for one in self.passes)
-        return torch.cat([torch.arange(end - one.keep, end) for one, end in zip(self.passes, ends, strict=True)])
-
-    def split(self, logits: Tensor) -> list[Tensor]:
-        """(1, Σkeep, V) → (1, keep, V) for each pass."""
-        return _split(logits, [one.keep for one in self.passes], 1)
-
-
-def _block_diagonal(masks: Sequence[Tensor]) -> Tensor:
-    whole: Tensor = torch.block_diag(*masks)  # type: ignore[no-untyped-call]
-    return whole[None, None]
-
-
-def _split(tensor: Tensor, sizes: Sequence[int], dim: int) -> list[Tensor]:
-    return list(tensor.split(list(sizes), dim=dim))  # type: ignore[no-untyped-call]
+def pass_groups(passes: Sequence[Pass]) -> Iterator[list[int]]:
+    """The places of passes that are run as one, in their order; one that must be run alone is alone."""
+    group: list[int] = []
+    for place, one in enumerate(passes):
+        if one.masks is None:
+            yield [place]
+            continue
+        if group and sum(passes[other].size for other in group) + one.size > _MOST_TOKENS:
+            yield group
+            group = []
+        group.append(place)
+    if group:
+        yield group
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -85,50 +70,84 @@ class _States:
     """Keys or values of each question, (1, heads, keys, width), where a network expects one tensor of them."""
 
     parts: Sequence[Tensor]
-    queries: Sequence[int]  # how many tokens of each question are run
+    masks: Sequence[Tensor]  # what its tokens see of them, (1, 1, q, keys)
 
 
 class PackedCache(Cache):  # type: ignore[misc]
-    """The caches of several questions as one: new tokens are handed out, and what each has is handed back."""
+    """Passes as one. New tokens are handed out to their caches, and what each has is handed back."""
 
-    def __init__(self, passes: Sequence[Pass]) -> None:
+    def __init__(self, passes: Sequence[Pass], kinds: Sequence[str]) -> None:
         super().__init__(layers=[])
-        self._caches, self._sizes = [one.cache for one in passes], [one.size for one in passes]
+        self._passes, self._kinds = passes, kinds  # the kind of each layer; one for all, if there are no others
+        self._sizes = [one.size for one in passes]
+        self._masks = [one.masks() for one in passes if one.masks]
+
+    @property
+    def ids(self) -> Tensor:
+        """(1, Σq)."""
+        return torch.cat([one.ids for one in self._passes], dim=1)
+
+    @property
+    def positions(self) -> Tensor:
+        """(1, Σq)."""
+        return torch.cat([one.positions for one in self._passes], dim=1)
+
+    @property
+    def wanted(self) -> Tensor:
+        """The places in the row of which logits are wanted."""
+        ends = accumulate(self._sizes)
+        return torch.cat([torch.arange(end - one.keep, end) for one, end in zip(self._passes, ends, strict=True)])
+
+    @property
+    def mask(self) -> Any:
+        """In the place of a mask: what is seen comes with the keys."""
+        nothing = torch.ones((1, 1, 1, 1), dtype=torch.bool)
+        kinds = set(self._kinds)
+        return nothing if len(kinds) == 1 else dict.fromkeys(kinds, nothing)
+
+    def logits_of(self, logits: Tensor) -> list[Tensor]:
+        """(1, Σkeep, V) → (1, keep, V) for each pass, without the memory of the others."""
+        return [part.float().clone() for part in _split(logits, [one.keep for one in self._passes], 1)]
 
     def update(
         self, key_states: Tensor, value_states: Tensor, layer_idx: int, *args: Any, **kwargs: Any
     ) -> tuple[_States, _States]:
         """Append each question's own tokens to its cache."""
+        kind = self._kinds[layer_idx if len(self._kinds) > 1 else 0]
+        masks = [of_kinds[kind] for of_kinds in self._masks]
         parts = zip(*(_split(states, self._sizes, -2) for states in (key_states, value_states)), strict=True)
-        held = [cache.update(*new, layer_idx, *args, **kwargs) for cache, new in zip(self._caches, parts, strict=True)]
+        held = [
+            one.cache.update(*new, layer_idx, *args, **kwargs) for one, new in zip(self._passes, parts, strict=True)
+        ]
         keys, values = zip(*held, strict=True)
-        return _States(keys, self._sizes), _States(values, self._sizes)
+        return _States(keys, masks), _States(values, masks)
 
     def get_seq_length(self, layer_idx: int = 0) -> int:
         """Of all together."""
-        return sum(cache.get_seq_length(layer_idx) for cache in self._caches)
+        return sum(one.cache.get_seq_length(layer_idx) for one in self._passes)
+
+
+def _split(tensor: Tensor, sizes: Sequence[int], dim: int) -> list[Tensor]:
+    return list(tensor.split(list(sizes), dim=dim))  # type: ignore[no-untyped-call]
 
 
 def _attend(
     module: torch.nn.Module, query: Tensor, key: Any, value: Any, attention_mask: Any, **kwargs: Any
 ) -> tuple[Tensor, None]:
-    """Each question's queries with its own keys, by its block of the mask; what is not packed as torch does it."""
+    """Each question's queries with its own keys; what is not packed as torch does it."""
     if not isinstance(key, _States):
         attended: tuple[Tensor, None] = sdpa_attention_forward(module, query, key, value, attention_mask, **kwargs)
         return attended
-    outputs, row, column = [], 0, 0
-    for keys, values, queries in zip(key.parts, value.parts, key.queries, strict=True):
-        rows, columns = slice(row, row + queries), slice(column, column + keys.shape[-2])
-        mask = attention_mask[..., rows, columns]
-        outputs.append(sdpa_attention_forward(module, query[:, :, rows], keys, values, mask, **kwargs)[0])
-        row, column = rows.stop, columns.stop
-    return torch.cat(outputs, dim=1), None
+    queries = _split(query, [mask.shape[-2] for mask in key.masks], 2)
+    each = zip(queries, key.parts, value.parts, key.masks, strict=True)
+    return torch.cat([sdpa_attention_forward(module, *one, **kwargs)[0] for one in each], dim=1), None
 
 
 @contextmanager
 def packed_attention(config: Any) -> Iterator[None]:
-    """Inside, a model with this configuration attends question by question."""
+    """Inside, a model with this configuration attends question by question. One thread at a time."""
     AttentionInterface.register(_ATTENTION, _attend)
+    AttentionMaskInterface.register(_ATTENTION, sdpa_mask)  # whoever else calls the model meanwhile has its masks
     before = config._attn_implementation
     config._attn_implementation = _ATTENTION
     try:

@@ -19,7 +19,7 @@ from .prefix_kv import PrefixKV
 
 def usable_length(held: Prompt, prompt: Prompt) -> int:
     """How much of a prompt a prefix has that was made for another one: all of it, or leading pieces that both have."""
-    if (held.token_ids, held.boundaries) == (prompt.token_ids, prompt.boundaries):
+    if _is_same_prompt(held, prompt):
         return len(prompt.token_ids)
     common = common_length(held.token_ids, prompt.token_ids)
     usable = 0
@@ -28,6 +28,10 @@ def usable_length(held: Prompt, prompt: Prompt) -> int:
             break
         usable = boundary
     return usable
+
+
+def _is_same_prompt(one: Prompt, other: Prompt) -> bool:
+    return (one.token_ids, one.boundaries) == (other.token_ids, other.boundaries)
 
 
 class PrefixStore:
@@ -53,9 +57,13 @@ class PrefixStore:
             return best.fork(shared) if best.can_be_cut(shared) else self._new_prefix_kv()
 
     def keep(self, prefix_kv: PrefixKV) -> None:
-        """Keep a prefix, and forget the least recently used ones that no longer fit. The newest is always kept."""
+        """Keep a prefix in the place of others for its prompt, and forget the least recently used that no longer fit.
+
+        The newest is always kept.
+        """
         prefix_kv.trim()
         with self._lock:
+            self._kept = [one for one in self._kept if not _is_same_prompt(one.prompt, prefix_kv.prompt)]
             self._kept.append(prefix_kv)
             while len(self._kept) > 1 and self.nbytes > self._limit_bytes:
                 self._kept.pop(0)
