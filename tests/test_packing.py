@@ -17,6 +17,7 @@ from sdlg.concurrency.in_flight import run_in_flight
 from sdlg.concurrency.limits import Limit, limited, pausing
 from sdlg.errors import TimedOut
 from sdlg.models.base import DecodeRequest
+from sdlg.models.local import packing
 from sdlg.models.local.network import Network
 from sdlg.models.local.packing import Pass, pass_groups
 from sdlg.models.local.prefix_kv import PrefixKV
@@ -151,6 +152,32 @@ def test_one_that_fails_fails_alone(patient):
         close_to(found[0].result(), good)
         assert isinstance(found[1].exception(), IndexError)
         close_to(decoded(lm, PROMPTS[3], prefixes=[()]), good)
+
+
+def test_a_pass_that_fails_half_way_leaves_nothing_behind(monkeypatch):
+    """In the second layer, with the first one's keys in every cache already: all are run alone, as if nothing was."""
+    network = Network(tiny_model("llama"))
+    assert network._packs
+
+    def passes():
+        caches = [network.new_cache(native=False) for _ in range(2)]
+        network.chain(caches[1], [5, 6, 7], 0)
+        return [network._chain(caches[0], [3, 4], 0, 1), network._chain(caches[1], [9], 3, 1)]
+
+    calls, attend = [], packing._attend
+
+    def failing(*given, **named):
+        calls.append(1)
+        if len(calls) == 2:
+            raise MemoryError
+        return attend(*given, **named)
+
+    monkeypatch.setattr(packing, "_attend", failing)
+    broken = passes()
+    for one, other in zip(network.run_all(broken), map(network._alone, passes()), strict=True):
+        assert torch.equal(one, other)
+    assert len(calls) == 2
+    assert [one.columns() for one in broken] == [[2, 2], [4, 4]]
 
 
 def test_two_models_around_one_network_do_not_disturb_each_other():

@@ -47,7 +47,7 @@ class Pass:
         """Leave its cache as it was before a pass that failed half-way."""
         del self.cache.layers[len(columns) :]
         for layer, before in zip(self.cache.layers, columns, strict=True):
-            layer.crop(before)
+            layer.crop(before - layer.get_seq_length())
 
 
 def pass_groups(passes: Sequence[Pass]) -> Iterator[list[int]]:
