@@ -4,8 +4,8 @@ In: `truth_samples.jsonl` (200 independent answers of `smollm2` at temperature 1
 truth_samples.py; questions are named by id and read from the data folder). Out: two tables. The first is about the
 share of the answer's own meaning: truth is the frequency, in those 200, of answers that mean what the greedy answer
 means, by the same judge. The second is about all meanings, of few questions, since nearly every answer at temperature 1
-has to be compared with every other: total variation and entropy against the clusters of 100 of the 200. The other 100
-stand beside it as a way of their own: what even the truth is away from itself.
+has to be compared with every other: total variation and entropy against the clusters of 50 of the 200, for the first 5,
+10 and all of 20 draws. Another 50 stand beside it as a way of their own: what even the truth is away from itself.
 
     make bench-shares DATA=/folder/of/the/data       (or: python bench/shares.py --data-dir … --limit 10 --minutes 5)
 
@@ -43,7 +43,7 @@ TRUTH = Path(__file__).with_name("truth_samples.jsonl")
 COUNTS = (5, 10, 20)
 SEED = 20231
 WAYS = ("multinomial", "arithmetic", "greedy exact + arithmetic")
-MEANINGS_TRUTH = 100  # answers of the truth whose meanings are all compared
+MEANINGS_TRUTH = 50  # answers of the truth whose meanings are all compared
 ITSELF = "the truth's other half"
 
 
@@ -151,8 +151,9 @@ def compare_all(
     """All meanings at once: total variation of the shares, and the entropies."""
     every = [text for text, count, _ in record["texts"] for _ in range(count)]
     random.Random(SEED).shuffle(every)
-    truth, others = every[:MEANINGS_TRUTH], every[MEANINGS_TRUTH:]
-    texts = [answer.text, *truth, *others, *(sample.text for samples in drawn.values() for sample in samples)]
+    truth, others = every[:MEANINGS_TRUTH], every[MEANINGS_TRUTH : 2 * MEANINGS_TRUTH]
+    most = {way: drawn[way, max(COUNTS)] for way in WAYS}
+    texts = [answer.text, *truth, *others, *(sample.text for samples in most.values() for sample in samples)]
     question, options = asked.question.text, asked.options.clustering
     numbers = iter(cluster_answers(question, texts, nli.judge, options, nli=nli.name).numbers)
     next(numbers)  # the answer's own: 0
@@ -163,8 +164,10 @@ def compare_all(
         return Tally(np.zeros(size), counts, 1.0, np.zeros(size))  # nothing is known exactly, all was drawn
 
     true, tallies = counted(truth), {(ITSELF, MEANINGS_TRUTH): counted(others)}
-    for (way, count), samples in drawn.items():
-        tallies[way, count] = tally_for(way, answer, samples, list(islice(numbers, len(samples))))
+    for way, samples in most.items():
+        clusters = list(islice(numbers, len(samples)))
+        for count in COUNTS:
+            tallies[way, count] = tally_for(way, answer, samples[:count], clusters[:count])
     return {key: _against(true, tally) for key, tally in tallies.items()}
 
 
