@@ -1,7 +1,7 @@
 """Pictures of a self-contained result page, for the documentation: light, dark, and on a phone.
 
-sdlg ask "When did the Titanic sink?" --html titanic.html
-.venv/bin/python bench/screenshots.py titanic.html docs/screenshots
+sdlg ask "What is the capital of Australia?" --html page.html
+.venv/bin/python bench/screenshots.py page.html docs/screenshots
 """
 
 from __future__ import annotations
