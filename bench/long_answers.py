@@ -8,23 +8,16 @@ Ratios to the first 64 tokens of the same run. Memory is that of the whole proce
 from __future__ import annotations
 
 import argparse
-import os
 import time
 from collections import Counter
-from pathlib import Path
 
 from sdlg.models import load_model
 from sdlg.models.base import DecodeRequest
 from sdlg.options import Decoding
 from sdlg.records import Question, StopRule
+from serve_load import resident_megabytes
 
 STEP = 64
-
-
-def resident_megabytes() -> float:
-    """Of this process."""
-    pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
-    return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
 
 
 def main() -> None:
@@ -47,10 +40,8 @@ def main() -> None:
         if longest % STEP == 0 and longest > max((n for other, n in lengths.items() if other != path), default=0):
             taken = (time.perf_counter() - began) / window * 1000
             first = first or taken
-            live = round(window / STEP)
-            print(
-                f"| {longest} | {taken:.1f} | {taken / first:.2f} | {live} | {resident_megabytes():.0f} |", flush=True
-            )
+            live, memory = round(window / STEP), resident_megabytes("self")
+            print(f"| {longest} | {taken:.1f} | {taken / first:.2f} | {live} | {memory:.0f} |", flush=True)
             window, began = 0, time.perf_counter()
 
     decoding = Decoding(strategy="multinomial", max_tokens=chosen.tokens)

@@ -94,8 +94,9 @@ def bare_seconds(process: subprocess.Popen[str], seconds: float) -> list[float]:
     return found
 
 
-def resident_megabytes(process: subprocess.Popen[str]) -> float:
-    status = Path(f"/proc/{process.pid}/status").read_text()
+def resident_megabytes(pid: int | str) -> float:
+    """Of a process; `self` is this one."""
+    status = Path(f"/proc/{pid}/status").read_text()
     found = re.search(r"VmRSS:\s+(\d+)", status)
     assert found is not None
     return int(found[1]) / 1024
@@ -153,7 +154,7 @@ def measure(
 ) -> int:
     numbers, each = count(), parsed.seconds / parsed.rounds
     asyncio.run(load(address, 4, 5.0, numbers))  # warm
-    before, engine_before = resident_megabytes(server), resident_megabytes(engine)
+    before, engine_before = resident_megabytes(server.pid), resident_megabytes(engine.pid)
     bare: list[float] = []
     alone: list[float] = []
     loads: list[Load] = []
@@ -171,8 +172,8 @@ def measure(
         per_bare = (processor_seconds(engine) - engine_begun) / len(bare)
         per_answer = spent / sum(len(one.taken) for one in loads)
         print(f"processor seconds    {per_bare:.2f} per bare answer, {per_answer:.2f} per served one under load")
-        print(f"memory, bare engine  {engine_before:.0f} MB before, {resident_megabytes(engine):.0f} MB now")
-        print(f"memory, server       {before:.0f} MB before, {resident_megabytes(server):.0f} MB now", flush=True)
+        print(f"memory, bare engine  {engine_before:.0f} MB before, {resident_megabytes(engine.pid):.0f} MB now")
+        print(f"memory, server       {before:.0f} MB before, {resident_megabytes(server.pid):.0f} MB now", flush=True)
     return 0 if {status for one in loads for status in one.statuses} <= {200, 429} else 1
 
 

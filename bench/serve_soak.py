@@ -159,9 +159,9 @@ def soak(parsed: argparse.Namespace, server: Popen[str], address: str) -> list[s
     without = {kind: many for kind, many in kinds.items() if kind not in ("large", "leaving")}
     alone = asyncio.run(phase(address, alone_seconds, without, numbers))
     begun = asyncio.run(phase(address, min(60.0, parsed.minutes * 30), kinds, numbers))
-    early = resident_megabytes(server)
+    early = resident_megabytes(server.pid)
     beside = asyncio.run(phase(address, max(parsed.minutes * 60 - 60, parsed.minutes * 30), kinds, numbers))
-    late = resident_megabytes(server)
+    late = resident_megabytes(server.pid)
     beside.statuses.update(begun.statuses)
     beside.small_seconds += begun.small_seconds
     ratio, stopping = beside.p95() / alone.p95(), seconds_to_end(server, address)

@@ -243,6 +243,11 @@ def flat_options(options: Mapping[str, Any]) -> dict[str, object]:
     return {name: list(value) if isinstance(value, tuple) else value for name, value in flat.items()}
 
 
+def tupled(named: Mapping[str, Any]) -> dict[str, Any]:
+    """Values by name with the lists of JSON, or of a command line, as the tuples that records hold."""
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in named.items()}
+
+
 PRESETS: Mapping[str, Options] = {
     "default": Options(),
     "paper": Options(

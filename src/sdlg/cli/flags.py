@@ -21,6 +21,7 @@ from ..options import (
     Options,
     option_groups,
     options_from,
+    tupled,
 )
 from .files import names_in, quiet_transformers
 
@@ -184,7 +185,7 @@ def add_options(command: argparse.ArgumentParser) -> None:
 def named_options(parsed: argparse.Namespace) -> dict[str, object]:
     """The options that were named on the command line."""
     named = {name: getattr(parsed, name) for name in option_groups() if getattr(parsed, name) is not None}
-    return {name: tuple(value) if isinstance(value, list) else value for name, value in named.items()}
+    return tupled(named)
 
 
 def _add_fields(group: Any, kind: type) -> None:

@@ -9,27 +9,32 @@ from typing import TYPE_CHECKING
 from urllib.error import HTTPError, URLError
 from urllib.request import ProxyHandler, Request, build_opener
 
+from ..concurrency.limits import Limit
 from ..errors import BadOption, BadQuestion, RunError, ServerFailed, TimedOut
 from ..options import DEFAULT_METHOD
 from .files import names_in
 from .flags import named_models, named_options
+from .serve import KEY
 
 if TYPE_CHECKING:
     from ..formats.results import Result
 
-SERVER, KEY = "SDLG_SERVER", "SDLG_SERVER_KEY"
+SERVER = "SDLG_SERVER"
 _LONGEST_SECONDS = 600.0
 
 
 def chosen_server(parsed: argparse.Namespace) -> str | None:
     """Which server is asked: the one that was named; that of the environment, unless models or files were named."""
+    around = os.environ.get(SERVER)
+    if not (parsed.server or around):
+        return None
     models = named_models(parsed)
     is_one = parsed.question is not None and not parsed.out
     if parsed.server and models:
         raise BadOption(f"--server asks with the server's own models: leave out {', '.join(models)}")
     if parsed.server and not is_one:
         raise BadOption("--server takes one question: type it, and leave out --file and --out")
-    return parsed.server or (os.environ.get(SERVER) if is_one and not models else None) or None
+    return parsed.server or (around if is_one and not models else None)
 
 
 def ask_server(address: str, parsed: argparse.Namespace, context: str | None) -> Result:
@@ -50,14 +55,15 @@ def ask_server(address: str, parsed: argparse.Namespace, context: str | None) ->
     headers = {"Content-Type": "application/json"}
     if key := os.environ.get(KEY):
         headers["Authorization"] = f"Bearer {key}"
+    seconds = Limit(parsed.timeout).remaining() or _LONGEST_SECONDS
     request = Request(f"{address.rstrip('/')}/v1/uncertainty", body, headers)
     try:
-        with build_opener(ProxyHandler({})).open(request, timeout=parsed.timeout or _LONGEST_SECONDS) as reply:
+        with build_opener(ProxyHandler({})).open(request, timeout=seconds) as reply:
             return result_from_dict(json.load(reply))
     except HTTPError as error:
         raise _said(address, error) from error
     except TimeoutError as error:
-        raise TimedOut(f"no answer from {address} within {parsed.timeout or _LONGEST_SECONDS:g} s") from error
+        raise TimedOut(f"no answer from {address} within {seconds:.3g} s") from error
     except (URLError, OSError, ValueError, BadQuestion) as error:
         reason = getattr(error, "reason", error)
         raise ServerFailed(

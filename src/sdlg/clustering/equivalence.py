@@ -30,12 +30,18 @@ def answers(question: str, same_answer: SameAnswer, pairs: Pairs, judge: Probabi
 
 def strict(pairs: Pairs, judge: Probabilities) -> list[bool]:
     """Both directions entail."""
-    return _both_directions(pairs, judge, lambda _, one: one.entails, lambda *both: both[-1].entails)
+    return _each_direction(pairs, judge, lambda direction: direction.entails)
 
 
 def not_contradiction(pairs: Pairs, judge: Probabilities) -> list[bool]:
     """Neither direction contradicts."""
-    return _both_directions(pairs, judge, lambda _, one: not one.contradicts, lambda *both: not both[-1].contradicts)
+    return _each_direction(pairs, judge, lambda direction: not direction.contradicts)
+
+
+def _each_direction(pairs: Pairs, judge: Probabilities, agrees: Callable[[NliProbabilities], bool]) -> list[bool]:
+    return _both_directions(
+        pairs, judge, lambda _, forward: agrees(forward), lambda _, forward, backward: agrees(backward)
+    )
 
 
 def _both_directions(

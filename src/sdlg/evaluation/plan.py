@@ -16,7 +16,7 @@ from ..errors import BadOption, RunError
 from ..measures.base import Measure
 from ..measures.table import all_measures, find_measure
 from ..models import checked_name
-from ..options import DEFAULT_NLI, GROUPS, Clustering, Options, flat_options, option_groups, options_from, pick
+from ..options import DEFAULT_NLI, GROUPS, Clustering, Options, flat_options, option_groups, options_from, pick, tupled
 from ..sampling import SAMPLERS
 from .defaults import DEFAULT_METHODS, DEFAULT_METRICS
 
@@ -143,9 +143,8 @@ def plan_from(described: Mapping[str, Any]) -> Plan:
     try:
         described = {**_SINCE, **described}
         named = {f.name: described[f.name] for f in fields(Plan) if f.name not in ("options", "preset")}
-        named = {name: tuple(value) if isinstance(value, list) else value for name, value in named.items()}
-        changes = {name: tuple(v) if isinstance(v, list) else v for name, v in described["options"].items()}
-        return Plan(preset=described["preset"], options=options_from(described["preset"], changes), **named)
+        options = options_from(described["preset"], tupled(described["options"]))
+        return Plan(preset=described["preset"], options=options, **tupled(named))
     except KeyError as error:
         raise RunError(f"the plan in run.json is damaged: it has no {error}") from error
     except (TypeError, AttributeError, ValueError, OverflowError) as error:

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from ..errors import BadQuestion, SdlgError
-from ..options import Options, flat_options
+from ..options import Options, flat_options, tupled
 from ..records import AnswerRisk, Cluster, Estimate, Question, Sample, Setup, Substitution, Word
 from .codec import read_cost, read_record, read_samples
 from .results import FORMAT, Result
@@ -48,15 +48,15 @@ def _result(row: Mapping[str, Any]) -> Result:
         nli=row["nli"],
         method=row["method"],
         preset=row["preset"],
-        options=Options().updated(**_tupled(flat_options(row["options"]))),
+        options=Options().updated(**tupled(flat_options(row["options"]))),
         words=tuple(read_record(Word, word) for word in row["answer"]["words"]),
         samples=(replace(samples[0], generation=answer), *samples[1:]),
-        clusters=tuple(read_record(Cluster, _tupled(cluster)) for cluster in row["clusters"]),
+        clusters=tuple(read_record(Cluster, tupled(cluster)) for cluster in row["clusters"]),
         estimates={name: read_record(Estimate, estimate) for name, estimate in row["estimates"].items()},
         coverage=row["coverage"],
         cost=read_cost(row["cost"]),
         notes=tuple(row["notes"]),
-        setup=read_record(Setup, _tupled(row["setup"])),
+        setup=read_record(Setup, tupled(row["setup"])),
         evidence=row["evidence"],
         risk=None if row["risk"] is None else read_record(AnswerRisk, row["risk"]),
         approximate=row["approximate"],
@@ -71,8 +71,3 @@ def _samples(row: Mapping[str, Any]) -> tuple[Sequence[Sample], tuple[Sample, ..
     every = [replace(one, weight=given["weight"]) for one, given in zip(read_samples(rows), rows, strict=True)]
     count = len(row["samples"])
     return every[:count], tuple(every[count:])
-
-
-def _tupled(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Lists of JSON as the tuples that records hold."""
-    return {name: tuple(value) if isinstance(value, list) else value for name, value in row.items()}

@@ -15,7 +15,7 @@ from ..formats.codec import read_samples
 from ..formats.results import Result
 from ..measures import Measure, MeasureInputs, inputs_of
 from ..measures.measuring import chosen_measures, measure, needed_fields
-from ..options import Options, option_groups, options_from, pick
+from ..options import Options, option_groups, options_from, pick, tupled
 from ..pipeline import Pipeline, Watch
 from ..records import Question, is_unicode
 from ..sampling import SAMPLERS, check_method
@@ -100,7 +100,7 @@ class Engine:
         """Check everything that can be checked before the work is begun."""
         self._check_question(question)
         preset = None if preset == self.pipeline.preset else preset  # the server's own options begin with it already
-        changes = {name: _tupled(value) for name, value in options.items()}
+        changes = tupled(options)
         _check_limits(_updated(self.pipeline, preset, changes), self.limits, mapped=self._mapped)
         changed = self.pipeline.changed(method=method, preset=preset, **changes)
         check_method(changed.method, changed.model, changed.options)
@@ -159,10 +159,6 @@ def _updated(pipeline: Pipeline, preset: str | None, options: Mapping[str, Any])
         return options_from(preset, options) if preset else pipeline.options.updated(**options)
     except (TypeError, OverflowError) as error:  # a list where a number belongs, a number with a thousand digits
         raise BadOption(f"an option has a value that it cannot have: {error}") from error
-
-
-def _tupled(value: Any) -> Any:
-    return tuple(value) if isinstance(value, list) else value
 
 
 def _check_limits(options: Options, limits: Limits, *, mapped: bool) -> None:

@@ -22,8 +22,8 @@ from ...concurrency.gathering import Gathering
 from .packing import PackedCache, Pass, packed_attention, pass_groups
 
 _SPARE_COLUMNS = 128  # and rooms are multiples of it: what one leaves free fits the next, so memory is not in pieces
-# What models call windows that we do not build masks for: GPT-Neo's local attention, Llama 4's chunks, …
 KNOWN_WINDOWS = {"full_attention", "sliding_attention"}
+# What models call windows that we do not build masks for: GPT-Neo's local attention, Llama 4's chunks, …
 _OTHER_WINDOWS = ("attention_layers", "window_size", "attention_chunk_size", "local_attention", "attention_window")
 
 
