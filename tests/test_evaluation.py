@@ -210,12 +210,12 @@ def test_rows_are_those_of_asking(tmp_path, monkeypatch, method, script):
 
 
 def test_clusters_of_any_kind_come_from_the_stored_verdicts(tmp_path, scripted):
-    plan = plan_of(write(tmp_path / "q.jsonl", ROWS[:1]), samples=6)
+    plan = plan_of(write(tmp_path / "q.jsonl", ROWS[:1]), samples=6, measures=("EigV",))
     run_evaluation(plan, tmp_path / "run")
     run = load_run(tmp_path / "run")
     texts = run.generated["paris"].methods["sdlg"].texts
     stored_clusters = run.clustered["paris"].methods["sdlg"]
-    judge_again = stored_clusters.table.judge_of(texts)
+    judge_again = stored_clusters.table.judge_of(texts, lambda *_: pytest.fail("asked again"))
     nli = FakeNli(MEANINGS)
     for name in ("strict+greedy_first", "strict+components", "not_contradiction+last_match"):
         clustering = parse_clustering(name)
@@ -223,6 +223,32 @@ def test_clusters_of_any_kind_come_from_the_stored_verdicts(tmp_path, scripted):
         assert cluster_answers("", texts, judge_again, clustering).numbers == direct
     again = cluster_answers("", texts, judge_again, plan.options.clustering)
     assert (stored_clusters.clusters, again.cost) == (again.numbers, Cost())
+
+
+def test_only_the_pairs_that_are_needed_are_judged_and_the_rest_when_they_are(tmp_path, scripted):
+    """Clusters ask for few pairs; a measure of all pairs that is added later asks for the rest, with the same value."""
+    data = write(tmp_path / "q.jsonl", ROWS[:1])
+    few, whole = plan_of(data, samples=6, measures=("PE",)), plan_of(data, samples=6, measures=("PE", "EigV"))
+    run_evaluation(few, tmp_path / "few")
+    run_evaluation(whole, tmp_path / "whole")
+    runs = {name: load_run(tmp_path / name) for name in ("few", "whole")}
+    asked = {name: run.clustered["paris"].nli_pairs for name, run in runs.items()}
+    assert 0 < asked["few"] < asked["whole"]
+    tables = {name: run.clustered["paris"].methods["sdlg"] for name, run in runs.items()}
+    assert tables["few"].clusters == tables["whole"].clusters
+    assert any(cell is None for row in tables["few"].table.entailment for cell in row)
+
+    run_evaluation(whole, tmp_path / "few")
+    added = load_run(tmp_path / "few")
+    for method in few.methods:
+        for name in whole.measures_of(method):
+            np.testing.assert_allclose(added.values(method, name), runs["whole"].values(method, name), atol=1e-6)
+
+
+def test_the_dear_relevance_is_that_of_one_methods_draws(tmp_path):
+    methods = ("sdlg", "multinomial:temperature=0.5", "arithmetic", "multinomial")
+    plan = plan_of(write(tmp_path / "q.jsonl"), methods=methods, measures=("SAR", "PE"))
+    assert [method for method in methods if "sar" in plan.measures_of(method)] == ["multinomial:temperature=0.5"]
 
 
 def test_a_finished_run_loads_nothing(tmp_path, scripted, monkeypatch):
@@ -244,7 +270,7 @@ def test_stages_can_be_run_one_by_one(tmp_path, scripted):
 
 
 def test_a_new_measure_generates_nothing_again(tmp_path, scripted, monkeypatch):
-    plan = plan_of(write(tmp_path / "q.jsonl"))
+    plan = plan_of(write(tmp_path / "q.jsonl"), measures=("PE", "EigV"))
     run_evaluation(plan, tmp_path / "run")
     before = stored(tmp_path / "run")
     for name in ("load_model", "load_nli"):

@@ -1,14 +1,14 @@
 """From answers to clusters of meaning: when two answers mean the same, and how that makes clusters (method.md §5)."""
 
 from .clusters import Clusters, Judge, answer_key, cluster_answers, distinct_answers
-from .pair_table import PairTable, judge_pairs
+from .pair_table import PairMemory, PairTable
 
 __all__ = [
     "Clusters",
     "Judge",
+    "PairMemory",
     "PairTable",
     "answer_key",
     "cluster_answers",
     "distinct_answers",
-    "judge_pairs",
 ]

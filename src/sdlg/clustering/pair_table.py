@@ -1,6 +1,7 @@
-"""What an NLI model says of every ordered pair of distinct answers: kept, so that they can be clustered anew.
+"""What an NLI model says of ordered pairs of distinct answers: kept, so that they can be clustered anew.
 
-In: a question, answers to it and a judge. Out: a `PairTable`, which is a judge itself, at no cost.
+In: a question, answers to it and a judge. Out: a `PairMemory`, which asks each pair once, and of it a `PairTable`,
+which is a judge itself, at no cost for the pairs that were asked.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from ..records import Cost
 from .clusters import Judge, answer_key, distinct_answers
 
 Array = NDArray[np.float64]
-Matrix = tuple[tuple[float, ...], ...]
+Matrix = tuple[tuple[float | None, ...], ...]  # None: was not asked
 _DIGITS = 7  # that are kept; judging from the table is judging by these
 
 
@@ -28,38 +29,62 @@ class PairTable:
     entailment: Matrix
     contradiction: Matrix
 
-    def judge_of(self, texts: Sequence[str]) -> Judge:
-        """A judge of these answers that looks up what was said."""
-        place = dict(zip(map(answer_key, texts), self.distinct, strict=True))
+    def judge_of(self, texts: Sequence[str], judge: Judge) -> Judge:
+        """A judge of these answers that looks up what was said, and asks what was not."""
+        memory = PairMemory(judge)
+        spellings = list(distinct_answers(texts).values())
+        for i, one in enumerate(spellings):
+            for j, other in enumerate(spellings):
+                entailment, contradiction = self.entailment[i][j], self.contradiction[i][j]
+                if entailment is not None and contradiction is not None:
+                    neutral = max(1.0 - entailment - contradiction, 0.0)
+                    memory.known[one, other] = NliProbabilities(contradiction, neutral, entailment)
+        return memory.judge
 
-        def look_up(question: str, pairs: Sequence[tuple[str, str]]) -> Judged:
-            places = [(place[answer_key(one)], place[answer_key(other)]) for one, other in pairs]
-            return Judged(tuple(self._probabilities(i, j) for i, j in places), Cost())
-
-        return look_up
-
-    def _probabilities(self, i: int, j: int) -> NliProbabilities:
-        entailment, contradiction = self.entailment[i][j], self.contradiction[i][j]
-        return NliProbabilities(contradiction, max(1.0 - entailment - contradiction, 0.0), entailment)
-
-    def of_answers(self, matrix: Matrix) -> Array:
-        """The entailment or contradiction of all answers, equal ones included, (N, N)."""
+    def of_answers(self, matrix: Matrix) -> Array | None:
+        """The entailment or contradiction of all answers, equal ones included, (N, N); None if a pair was not asked."""
+        if any(cell is None for row in matrix for cell in row):
+            return None
         rows = np.ix_(self.distinct, self.distinct)
         return np.array(matrix, dtype=np.float64)[rows]
 
 
-def judge_pairs(
-    question: str, texts: Sequence[str], judge: Judge, cache: dict[tuple[str, str], NliProbabilities]
-) -> PairTable:
-    """Judge all ordered pairs that the cache does not hold yet."""
-    spellings = distinct_answers(texts)
-    keys, distinct = list(spellings), list(spellings.values())
-    pairs = [(one, other) for one in distinct for other in distinct if one != other and (one, other) not in cache]
-    cache.update(zip(pairs, judge(question, pairs).probabilities, strict=True))
+class PairMemory:
+    """A judge that asks each ordered pair of answers to one question once."""
 
-    def matrix(label: str) -> Matrix:
-        cells = [[cache.get((one, other), SAME_TEXT) for other in distinct] for one in distinct]
-        return tuple(tuple(round(getattr(cell, label), _DIGITS) for cell in row) for row in cells)
+    def __init__(self, judge: Judge) -> None:
+        self._judge = judge
+        self.known: dict[tuple[str, str], NliProbabilities] = {}
 
-    places = tuple(keys.index(answer_key(text)) for text in texts)
-    return PairTable(places, matrix("entailment"), matrix("contradiction"))
+    def judge(self, question: str, pairs: Sequence[tuple[str, str]]) -> Judged:
+        """Asked of the NLI model where it is not known yet."""
+        new = list(dict.fromkeys(pair for pair in pairs if pair not in self.known))
+        judged = self._judge(question, new) if new else Judged((), Cost())
+        self.known.update(zip(new, map(_kept, judged.probabilities), strict=True))
+        return Judged(tuple(self.known[pair] for pair in pairs), judged.cost)
+
+    def judge_all(self, question: str, texts: Sequence[str]) -> None:
+        """Every ordered pair of distinct answers, in one batch."""
+        distinct = distinct_answers(texts).values()
+        self.judge(question, [(one, other) for one in distinct for other in distinct if one != other])
+
+    def table(self, texts: Sequence[str]) -> PairTable:
+        """What is known of these answers."""
+        spellings = distinct_answers(texts)
+        keys, distinct = list(spellings), list(spellings.values())
+
+        def cell(one: str, other: str, label: str) -> float | None:
+            said = SAME_TEXT if one == other else self.known.get((one, other))
+            return None if said is None else float(getattr(said, label))
+
+        def matrix(label: str) -> Matrix:
+            return tuple(tuple(cell(one, other, label) for other in distinct) for one in distinct)
+
+        places = tuple(keys.index(answer_key(text)) for text in texts)
+        return PairTable(places, matrix("entailment"), matrix("contradiction"))
+
+
+def _kept(said: NliProbabilities) -> NliProbabilities:
+    """As the table keeps it."""
+    entailment, contradiction = round(said.entailment, _DIGITS), round(said.contradiction, _DIGITS)
+    return NliProbabilities(contradiction, max(1.0 - entailment - contradiction, 0.0), entailment)

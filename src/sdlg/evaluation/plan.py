@@ -22,7 +22,7 @@ from .defaults import DEFAULT_METHODS, DEFAULT_METRICS
 
 _FIXED = ("data", "model", "nli", "preset", "methods", "similarity_model", "limit", "dtype", "gradients", "engine")
 _SINCE = {"gradients": DEFAULT_NLI, "engine": None}  # what runs that were begun before there was a choice do not say
-_OF_ONE_SAMPLER = {"branchings", "relevance", "proposals"}
+_OF_ONE_METHOD = {"branchings", "relevance", "proposals"}
 _SHORT = {"penalty": "diversity_penalty"}
 # All methods of a run are about the same initial answer, from as many samples.
 _OF_THE_RUN = {"samples", "seed", "prompt", "strategy", "stop_at", "max_tokens", "stop_strings", "stop_ids"}
@@ -31,6 +31,8 @@ AT_HAND = {
     "logprobs", "identities", "clusters", "branchings", "proposals", "texts", "tokens", "token_entropies", "relevance",
     "similarity", "entailment", "contradiction", "embeddings",
 }  # fmt: skip
+_ALL_PAIRS = {"entailment", "contradiction"}  # of every two answers
+OF_PAIRS = _ALL_PAIRS | {"clusters"}  # what an NLI model is asked for
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,16 +87,23 @@ class Plan:
         return {measure.name: measure for measure in map(find_measure, self.measures)}
 
     def measures_of(self, method: str) -> Mapping[str, Measure]:
-        """What is measured of a method's samples: relevance (SAR, dear) of independent draws, branches of SDLG's."""
-        of_draws = {"branchings", "proposals"}
-        of_others = {
-            "multinomial": of_draws,
-            "arithmetic": of_draws,
-            "sdlg": {"relevance", "proposals"},
-            "steered": {"relevance", "branchings"},
-        }
-        foreign = of_others.get(method.split(":")[0], _OF_ONE_SAMPLER)
+        """What is measured of a method's samples: branches of SDLG's, relevance (SAR, dear) of one method's draws."""
+        sampler = method.split(":")[0]
+        own = {"sdlg": {"branchings"}, "steered": {"proposals"}}.get(sampler, set())
+        if method == self._relevant_method:
+            own = {"relevance"}
+        foreign = _OF_ONE_METHOD - own
         return {name: measure for name, measure in self.all_measures.items() if not measure.needs & foreign}
+
+    @property
+    def _relevant_method(self) -> str | None:
+        """The first one of independent draws. Each token is left out in turn, which takes longer than all else."""
+        return next((method for method in self.methods if method.split(":")[0] in ("multinomial", "arithmetic")), None)
+
+    def needs_all_pairs(self, method: str) -> bool:
+        """Whether more pairs of a method's answers are to be judged than its clusters need."""
+        measured = any(measure.needs & _ALL_PAIRS for measure in self.measures_of(method).values())
+        return measured or bool(self.clusterings)
 
     @property
     def all_clusterings(self) -> dict[str, Clustering]:

@@ -179,5 +179,5 @@ def read_judged(row: StageRow) -> JudgedAnswer:
     return JudgedAnswer(row.get("scores", {}), row.get("reference", ""), row.get("scores_without_stock"))
 
 
-def _matrix(rows: list[list[float]]) -> tuple[tuple[float, ...], ...]:
+def _matrix(rows: list[list[float | None]]) -> tuple[tuple[float | None, ...], ...]:
     return tuple(map(tuple, rows))

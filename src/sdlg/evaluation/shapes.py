@@ -54,7 +54,7 @@ def _is_float(value: float) -> bool:
 
 
 _NUMBER = Number()
-_MATRIX = [[_NUMBER]]
+_MATRIX = [[(_NUMBER, None)]]  # of pairs that were asked
 _SECONDS = (_NUMBER, Each(_NUMBER))  # in all, or by what they were for
 _GENERATED = {
     "question": str, "answer": dict, "methods": Each({"samples": [dict]}), "seconds?": _SECONDS,

@@ -10,7 +10,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from ..clustering import cluster_answers, judge_pairs
+from ..clustering import PairMemory, cluster_answers
 from ..correctness import Metric, judge
 from ..datasets import Item
 from ..errors import BadQuestion, PromptTooLong
@@ -18,11 +18,10 @@ from ..measures import Measure, MeasureInputs, inputs_of
 from ..measures.inputs import ComputedInputs, InputModels, compute_inputs
 from ..measures.measuring import explained, needed_fields
 from ..measures.table import Unavailable, measure_all
-from ..nli.base import NliProbabilities
 from ..records import Estimate, Sample, Sampled
 from ..sampling import SAMPLERS, InitialAnswer, SamplingRequest, initial_answer
 from ..sampling.request import as_sample
-from .plan import AT_HAND, Method, Plan, seeded
+from .plan import AT_HAND, OF_PAIRS, Method, Plan, seeded
 from .rows import ANSWER, Clustered, Generated, JudgedAnswer, MeasuredSamples, MethodClusters
 from .run_models import RunModels
 
@@ -79,19 +78,17 @@ def _sampled(item: Item, method: Method, initial: InitialAnswer, models: RunMode
 
 
 def cluster(item: Item, generated: Generated, models: RunModels) -> Clustered:
-    """What the NLI model says of every ordered pair of distinct answers, and the clusters."""
+    """The clusters, and what the NLI model says of the pairs that they and the measures need."""
     models.announce("comparing meanings")
     started = time.perf_counter()
-    question, cache = item.question.text, dict[tuple[str, str], NliProbabilities]()
+    question, plan, memory = item.question.text, models.plan, PairMemory(models.nli.judge)
     methods = {}
     for name, sampled in generated.methods.items():
-        table = judge_pairs(question, sampled.texts, models.nli.judge, cache)
-        judge_again = table.judge_of(sampled.texts)
-        clusters = cluster_answers(
-            question, sampled.texts, judge_again, models.plan.options.clustering, nli=models.plan.nli
-        )
-        methods[name] = MethodClusters(table, clusters.numbers)
-    return Clustered(methods, len(cache), time.perf_counter() - started)
+        if plan.needs_all_pairs(name):
+            memory.judge_all(question, sampled.texts)
+        clusters = cluster_answers(question, sampled.texts, memory.judge, plan.options.clustering, nli=plan.nli)
+        methods[name] = MethodClusters(memory.table(sampled.texts), clusters.numbers)
+    return Clustered(methods, len(memory.known), time.perf_counter() - started)
 
 
 # -- measure ----------------------------------------------------------------------------------------------------
@@ -178,7 +175,8 @@ class _Measuring:
 
     def _clusters_by_count(self, suffix: str) -> list[tuple[int, ...]]:
         """Clusters of the first 1, 2, … samples. Not the beginning of all clusters: a later answer may join two."""
-        plan, judge_again = self._models.plan, self._clusters.table.judge_of(self._texts)
+        plan = self._models.plan
+        judge_again = self._clusters.table.judge_of(self._texts, lambda *asked: self._models.nli.judge(*asked))
         clustering = plan.all_clusterings[suffix]
         return [
             cluster_answers(self._question.text, self._texts[:n], judge_again, clustering, nli=plan.nli).numbers
@@ -191,9 +189,10 @@ class _Measuring:
         """What these measures need, under these clusters: an assessment is about them."""
         needed, plan = needed_fields(measures.values()), self._models.plan
         model = self._models.language_model if needed - AT_HAND else None
-        nli = self._models.nli if clusters is None and "clusters" in needed else None
-        models = InputModels(model, nli, self._models.similarity, (), plan.options.prompt, plan.options.clustering)
         inputs = replace(inputs, clusters=clusters[-1] if clusters else None)
+        lacks_pairs = any(getattr(inputs, field) is None for field in needed & OF_PAIRS)
+        nli = self._models.nli if lacks_pairs else None
+        models = InputModels(model, nli, self._models.similarity, (), plan.options.prompt, plan.options.clustering)
         return compute_inputs(inputs, self._question, needed, models)
 
     def _counts(
