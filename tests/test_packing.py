@@ -73,10 +73,20 @@ def test_questions_decoded_together_are_those_decoded_alone(family, strategy):
         close_to(other, one)
 
 
+@pytest.mark.parametrize("family", ["llama", "gemma3"])
+def test_long_answers_beside_others_are_those_alone(family, monkeypatch, patient):
+    """Tokens that look at lanes in one pass with tokens that do not."""
+    alone = [decoded(fresh_lm(family), prompt, "multinomial") for prompt in PROMPTS]
+    monkeypatch.setattr("sdlg.models.local.masked_tree._MANY_COLUMNS", 10)
+    lm = fresh_lm(family)
+    for one, other in zip(alone, together(lambda prompt: decoded(lm, prompt, "multinomial"), PROMPTS), strict=True):
+        close_to(other, one)
+
+
 @pytest.mark.parametrize("family", ["llama", "gemma3", "mistral"])
 def test_together_they_take_fewer_passes(family, patient):
     one, other = fresh_lm(family), fresh_lm(family)
-    assert other._network._packs
+    assert other._network.packs
     before, began = other._network.passes, one._network.passes
     for prompt in PROMPTS:
         decoded(one, prompt)
@@ -108,7 +118,7 @@ def test_scores_beside_decoding_are_those_alone(patient):
 def test_a_prompt_beside_a_tree_beside_one_token(family):
     """Each sees its own, also where windows slide; logits of as many as are wanted."""
     network = Network(tiny_model(family))
-    if not network._packs:
+    if not network.packs:
         pytest.skip("runs one by one")
 
     def passes():
@@ -133,12 +143,12 @@ def test_a_prompt_beside_a_tree_beside_one_token(family):
 def test_what_must_not_be_packed_is_not(monkeypatch):
     network = Network(tiny_model("llama"))
     monkeypatch.setattr(network.model.config, "_attn_implementation", "eager")
-    assert not network._packs
+    assert not network.packs
     monkeypatch.undo()
     for kind in ("longrope", "dynamic"):  # the longest question of a pass would turn the keys of all others
         other = Network(tiny_model("llama"))
         monkeypatch.setattr(other._config, "rope_parameters", {"rope_type": kind})
-        assert not other._packs
+        assert not other.packs
 
 
 def test_one_that_fails_fails_alone(patient):
@@ -157,7 +167,7 @@ def test_one_that_fails_fails_alone(patient):
 def test_a_pass_that_fails_half_way_leaves_nothing_behind(monkeypatch):
     """In the second layer, with the first one's keys in every cache already: all are run alone, as if nothing was."""
     network = Network(tiny_model("llama"))
-    assert network._packs
+    assert network.packs
 
     def passes():
         caches = [network.new_cache(native=False) for _ in range(2)]

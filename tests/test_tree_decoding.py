@@ -325,26 +325,55 @@ def test_a_path_that_nobody_else_continues_is_not_copied(monkeypatch):
 
 
 def watch_trees(monkeypatch):
-    """The columns of every step, and the elements of its mask."""
-    columns, elements = [], []
+    """The columns of every step, and how many of them each of its tokens looks at."""
+    columns, looked_at = [], []
     run = Network.tree
 
-    def watched(self, cache, tokens, positions, visible, positions_of_columns):
-        columns.append(visible.shape[1])
-        elements.append(visible.numel())
-        return run(self, cache, tokens, positions, visible, positions_of_columns)
+    def watched(self, cache, tokens, positions, visible, *others, **named):
+        columns.append(cache.get_seq_length() + len(tokens))
+        looked_at.append(visible.shape[1])
+        return run(self, cache, tokens, positions, visible, *others, **named)
 
     monkeypatch.setattr(Network, "tree", watched)
-    return columns, elements
+    return columns, looked_at
+
+
+@pytest.mark.parametrize("family", ["llama", "gemma3", "mistral", "qwen3", "opt", "gpt2"])
+def test_long_paths_look_at_their_own_lanes_only(family, monkeypatch):
+    """Seven paths that leave the prefix at different places and end at different times, each as from scratch."""
+    monkeypatch.setattr("sdlg.models.local.masked_tree._MANY_COLUMNS", 20)
+    prefix_kv = PrefixKV(Network(tiny_model(family)), native=False)
+    prefix = [5, 9, 17, 33, 21, 40]
+    prefix_kv.extend(prefix)
+    columns, looked_at = watch_trees(monkeypatch)
+    tree, nodes = MaskedTree(prefix_kv), [5, 2, 2, 0, 5, 4, 3]
+    paths = [prefix[: node + 1] for node in nodes]
+    ends_after = {4: 3, 11: 0, 12: 4, 19: 1}  # step → which of the paths that are left
+    for step in range(30):
+        tokens = [(13 * step + 7 * k) % 80 + 3 for k in range(len(nodes))]
+        tree.prune(nodes)
+        nodes, logits = tree.grow(nodes, tokens)
+        paths = [[*path, token] for path, token in zip(paths, tokens, strict=True)]
+        wanted = torch.stack([next_logprobs(prefix_kv.network.model, path) for path in paths])
+        assert torch.allclose(torch.log_softmax(logits, -1), wanted, atol=1e-4)
+        if (ended := ends_after.get(step)) is not None:
+            del nodes[ended], paths[ended]
+    assert columns[-1] == 6 + 3 * 30  # of those that are left
+    most_before_lanes = 6 + 7 * 5  # all that there was when the first of them ended
+    assert max(looked_at) <= most_before_lanes + 25
+    assert tree.keep_path(nodes[1])
+    assert prefix_kv.ids == paths[1]
+    wanted = next_logprobs(prefix_kv.network.model, [*paths[1], 43])
+    assert torch.allclose(torch.log_softmax(prefix_kv.extend([43])[0], -1), wanted, atol=1e-4)
 
 
 @pytest.mark.parametrize("family", ["llama", "gemma3"])
 def test_paths_that_have_ended_leave_no_columns(family, monkeypatch):
-    """Twelve paths of which one goes on: half of the columns that are kept are seen by somebody."""
-    monkeypatch.setattr("sdlg.models.local.masked_tree._SPARSE_COLUMNS", 16)
+    """Twelve paths of which one goes on."""
+    monkeypatch.setattr("sdlg.models.local.masked_tree._MANY_COLUMNS", 16)
     prefix_kv = PrefixKV(Network(tiny_model(family)), native=False)
     prefix_kv.extend([5, 9, 17])
-    columns, elements = watch_trees(monkeypatch)
+    columns, looked_at = watch_trees(monkeypatch)
     tree, path = MaskedTree(prefix_kv), [5, 9, 17]
     nodes, tokens = [2] * 12, list(range(30, 42))
     for step in range(40):
@@ -357,7 +386,7 @@ def test_paths_that_have_ended_leave_no_columns(family, monkeypatch):
         tokens = [(7 * token + step) % 90 + 3 for token in tokens[: len(nodes)]]
     assert max(columns) == 3 + 12 * 11
     assert columns[-1] == 3 + 40  # its own path
-    assert max(elements) == 12 * max(columns)
+    assert max(looked_at) <= 3 + 12 + 40  # the prefix, the first tokens, its own
     assert tree.keep_path(nodes[0])
     assert prefix_kv.ids == path
     logits = prefix_kv.extend([43])
@@ -373,7 +402,7 @@ def test_long_answers_and_short_ones_share_memory_that_only_the_long_ones_need(m
     columns, _ = watch_trees(monkeypatch)
     wanted = TransformersModel(tiny_model("llama"), word_tokenizer()).decode(request).continuations
     most = max(columns)
-    monkeypatch.setattr("sdlg.models.local.masked_tree._SPARSE_COLUMNS", 16)
+    monkeypatch.setattr("sdlg.models.local.masked_tree._MANY_COLUMNS", 16)
     columns.clear()
     found = TransformersModel(tiny_model("llama"), word_tokenizer()).decode(request).continuations
     assert [one.token_ids for one in found] == [one.token_ids for one in wanted]
@@ -387,7 +416,7 @@ def test_a_search_keeps_the_columns_of_its_best_hypothesis(strategy, monkeypatch
     decoding = Decoding(strategy=strategy, max_tokens=30, beams=4)
     request = DecodeRequest(PROMPT, [()], decoding)
     wanted = TransformersModel(tiny_model("llama"), word_tokenizer()).decode(request).continuations[0]
-    monkeypatch.setattr("sdlg.models.local.masked_tree._SPARSE_COLUMNS", 8)
+    monkeypatch.setattr("sdlg.models.local.masked_tree._MANY_COLUMNS", 8)
     columns, _ = watch_trees(monkeypatch)
     lm = TransformersModel(tiny_model("llama"), word_tokenizer())
     assert lm.decode(request).continuations[0].token_ids == wanted.token_ids

@@ -147,14 +147,23 @@ class Network:
         masks = None if isinstance(cache, DynamicCache) else partial(self._causal_masks, positions)
         return Pass(cache, torch.tensor([list(tokens)]), positions[None], None, keep, masks)
 
-    def tree(self, cache: Cache, tokens: Sequence[int], positions: Tensor, visible: Tensor, columns: Tensor) -> Tensor:
+    def tree(
+        self,
+        cache: Cache,
+        tokens: Sequence[int],
+        positions: Tensor,
+        visible: Tensor,
+        columns: Tensor,
+        lane_steps: int = 0,
+    ) -> Tensor:
         """Run one row of tokens that see only their own path.
 
-        positions: (q,); visible: bool (q, keys); columns: position of every key (keys,). Logits: (q, V).
+        positions: (q,); visible: bool (q, keys); columns: position of every key (keys,). Logits: (q, V). Where the
+        newest columns are lanes, a token's keys are those before them and its own lane's; columns: (q, keys).
         """
         masks = self._masks(visible, positions, columns)
-        ids = torch.tensor([list(tokens)])
-        return self._run(Pass(cache, ids, positions[None], self._given(masks), len(tokens), lambda: masks))[0]
+        ids, mask = torch.tensor([list(tokens)]), self._given(masks)
+        return self._run(Pass(cache, ids, positions[None], mask, len(tokens), lambda: masks, lane_steps))[0]
 
     def rows(self, cache: Cache, ids: Tensor, positions: Tensor, visible: Tensor) -> Tensor:
         """Run a batch: ids and positions (rows, new); `visible` is an ordinary padding mask (rows, keys).
@@ -175,7 +184,7 @@ class Network:
 
     def _mask(self, visible: Tensor, positions: Tensor, columns: Tensor, window: int | None) -> Tensor:
         if window is not None:
-            visible = visible & (positions[:, None] - columns[None] < window)
+            visible = visible & (positions[:, None] - columns < window)
         visible = visible[None, None].to(self.device)
         if not self._additive_masks:
             return visible
@@ -193,12 +202,12 @@ class Network:
         """Logits of the last `keep` columns: (rows, keep, V)."""
         self._counts.forward_tokens += wanted.size
         self._counts.steps += 1
-        can_share = wanted.masks is not None and self.__dict__.get("_packs", True)  # perhaps, until it was tried
+        can_share = wanted.masks is not None and self.__dict__.get("packs", True)  # perhaps, until it was tried
         return self._gathering.run((self, wanted), waits=can_share)
 
     def run_all(self, passes: Sequence[Pass]) -> list[Tensor | Exception]:
         """Logits, or what went wrong, of each; in one pass of the network where they can stand beside each other."""
-        if len(passes) == 1 or not self._packs:
+        if len(passes) == 1 or not self.packs:
             return self._one_by_one(passes)
         found: dict[int, Tensor | Exception] = {}
         for group in pass_groups(passes):
@@ -227,6 +236,8 @@ class Network:
         return found
 
     def _alone(self, one: Pass) -> Tensor:
+        if one.lane_steps:
+            return self._packed([one])[0]
         return self._call(one.cache, one.ids, one.positions, one.mask, one.keep)[:, -one.keep :].float()
 
     def _packed(self, passes: Sequence[Pass]) -> list[Tensor]:
@@ -253,7 +264,7 @@ class Network:
         return logits
 
     @cached_property
-    def _packs(self) -> bool:
+    def packs(self) -> bool:
         """Whether two chains beside each other get the logits that they get alone: tried on the network itself."""
         is_plain = getattr(self._config, "_attn_implementation", None) == "sdpa" and not self._rope_hangs_on_length
         if not (is_plain and set(self.windows) <= KNOWN_WINDOWS and self.takes_positions and self._takes_keep):

@@ -33,6 +33,7 @@ class Pass:
     mask: Any  # as the network takes it; None: each token sees all before it
     keep: int  # of how many of the last ones logits are wanted
     masks: Callable[[], Mapping[str, Tensor]] | None = None  # for each kind of layer; None: it must be run alone
+    lane_steps: int = 0  # so many of each token's keys are its own: the newest columns are lane_steps × q
 
     @property
     def size(self) -> int:
@@ -71,6 +72,7 @@ class _States:
 
     parts: Sequence[Tensor]
     masks: Sequence[Tensor]  # what its tokens see of them, (1, 1, q, keys)
+    lane_steps: Sequence[int]
 
 
 class PackedCache(Cache):  # type: ignore[misc]
@@ -120,7 +122,8 @@ class PackedCache(Cache):  # type: ignore[misc]
             one.cache.update(*new, layer_idx, *args, **kwargs) for one, new in zip(self._passes, parts, strict=True)
         ]
         keys, values = zip(*held, strict=True)
-        return _States(keys, masks), _States(values, masks)
+        lane_steps = [one.lane_steps for one in self._passes]
+        return _States(keys, masks, lane_steps), _States(values, masks, lane_steps)
 
     def get_seq_length(self, layer_idx: int = 0) -> int:
         """Of all together."""
@@ -140,7 +143,41 @@ def _attend(
         return attended
     queries = _split(query, [mask.shape[-2] for mask in key.masks], 2)
     each = zip(queries, key.parts, value.parts, key.masks, strict=True)
-    return torch.cat([sdpa_attention_forward(module, *one, **kwargs)[0] for one in each], dim=1), None
+    attended_parts = [
+        _attend_in_lanes(*one, steps, kwargs.get("scaling"))
+        if steps
+        else sdpa_attention_forward(module, *one, **kwargs)[0]
+        for one, steps in zip(each, key.lane_steps, strict=True)
+    ]
+    return torch.cat(attended_parts, dim=1), None
+
+
+def _attend_in_lanes(
+    query: Tensor, keys: Tensor, values: Tensor, mask: Tensor, steps: int, scaling: float | None
+) -> Tensor:
+    """Each query with the keys before the lanes and with its own lane: (1, heads, q, width) → (1, q, heads, width).
+
+    The newest columns are a grid of steps × q. A lane is a view of it: nothing is gathered.
+    """
+    _, heads, lanes, width = query.shape
+    groups = keys.shape[1]  # of heads that share keys
+    begin = keys.shape[2] - steps * lanes
+    asked = query[0].view(groups, heads // groups, lanes, width) * (width**-0.5 if scaling is None else scaling)
+
+    def parts(states: Tensor) -> tuple[Tensor, Tensor]:
+        grid = states[0, :, begin:].view(groups, steps, lanes, width)
+        return states[0, :, :begin], grid.transpose(1, 2)  # (groups, begin, width), (groups, lanes, steps, width)
+
+    (keys_before, own_keys), (values_before, own_values) = parts(keys), parts(values)
+    before = asked.flatten(1, 2) @ keys_before.transpose(1, 2)  # (groups, heads of it · lanes, begin)
+    by_lane = asked.transpose(1, 2)  # (groups, lanes, heads of it, width)
+    own = torch.stack([one @ its.transpose(1, 2) for one, its in zip(by_lane, own_keys, strict=True)])
+    scores = torch.cat([before.view(*asked.shape[:3], begin), own.transpose(1, 2)], dim=-1)
+    weights = scores.float().masked_fill(~mask, -torch.inf).softmax(dim=-1).to(values.dtype)
+    of_before, of_own = weights[..., :begin], weights[..., begin:].transpose(1, 2)
+    found = (of_before.flatten(1, 2) @ values_before).view(asked.shape)
+    found = found + torch.stack([one @ its for one, its in zip(of_own, own_values, strict=True)]).transpose(1, 2)
+    return found.flatten(0, 1).transpose(0, 1)[None]
 
 
 @contextmanager
