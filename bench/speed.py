@@ -5,6 +5,7 @@ Ten sequences per question, few-shot prompts of about 300 tokens, clustering and
   (a) ten separate generate() calls            (b) one generate() call with num_return_sequences=10
   (c) the authors' shape: 5-beam generate() from scratch for each sequence, a second forward pass for likelihoods,
       all ordered NLI pairs one at a time      (d) ours, with the few-shot prefix warm and cold
+  (e) lm-polygraph's SemanticEntropy with ten samples, where it is installed (docs/results/speed.md says how)
 
 All have ten sequences, so ours has no draws beside them here; what five and ten draws add, warm, is a line of its own.
 """
@@ -21,6 +22,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import sdlg
@@ -30,6 +32,7 @@ calm_threads()
 
 import torch  # noqa: E402
 
+import polygraph  # noqa: E402
 from sdlg.clustering import cluster_answers  # noqa: E402
 from sdlg.models.local.network import Network  # noqa: E402
 from sdlg.models.local.prefix_kv import PrefixKV  # noqa: E402
@@ -84,15 +87,19 @@ class Clock:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--questions", type=int, default=len(QUESTIONS))
-    parser.add_argument("--only", default="abcd", help="which of a, b, c, d to run")
+    parser.add_argument("--only", default="abcde", help="which of a, b, c, d, e to run")
     parser.add_argument("--json", action="store_true", help="one line of JSON at the end")
     chosen = parser.parse_args()
     pipeline = sdlg.Pipeline(prompt="plain", max_tokens=MAX_TOKENS, samples=SAMPLES, draws=0)
     bench = Bench(pipeline)
     names = {"a": "(a) ten generate() calls", "b": "(b) num_return_sequences=10", "c": "(c) the authors' shape"}
     shapes: dict[str, Callable[[str], None]] = {"a": bench.separate, "b": bench.batched, "c": bench.authors}
+    if polygraph.IS_INSTALLED:
+        names["e"], shapes["e"] = "(e) lm-polygraph", bench.by_polygraph
     clocks = {name: Clock() for name in ("warm", "cold", *(name for name in names if name in chosen.only))}
     drawing = {draws: Clock() for draws in DRAWS}
+    if "e" in clocks:
+        bench.by_polygraph(WARM_UP)  # its first call sets up what later ones use
     for question in QUESTIONS[: chosen.questions]:
         bench.warm_up()
         with clocks["warm"].running():
@@ -170,6 +177,13 @@ class Bench:
     def batched(self, question: str) -> None:
         prompt = self.prompt(question)
         self.cluster(question, list(self.generate(prompt, do_sample=True, num_return_sequences=SAMPLES)))
+
+    def by_polygraph(self, question: str) -> None:
+        self._polygraph(self.prompt(question))
+
+    @cached_property
+    def _polygraph(self) -> Callable[[Prompt], None]:
+        return polygraph.polygraph_entropy(self.lm, self.nli, MAX_TOKENS)
 
     def authors(self, question: str) -> None:
         prompt = self.prompt(question)
