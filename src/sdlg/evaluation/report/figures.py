@@ -137,7 +137,8 @@ def _new_figure(title: str, height: float = _HEIGHT) -> tuple[Figure, Any]:
 
 
 def _draw_lines(chart: LineChart, title: str) -> Figure:
-    across = 3 if max((len(line.label) for line in chart.lines), default=0) <= 14 else 2
+    longest = max((len(line.label) for line in chart.lines), default=0)
+    across = 3 if longest <= 14 else 2 if longest <= 26 else 1
     figure, axes = _new_figure(title, _HEIGHT + 0.16 * math.ceil(len(chart.lines) / across))
     for line in chart.lines:
         _draw_line(axes, line)

@@ -30,9 +30,10 @@ _INTRO = (
     "certain 20 % or 50 % are not given; lower is better. Small print: 95 % intervals of a bootstrap over questions."
 )
 _NOTES = (
-    "Seconds and tokens are means for a question, the answer included: sampling as it ran, in proportion to the tokens "
-    "where only the first sequences count, and the judge of meaning at the run's seconds for a pair. The time of a "
-    "sentence encoder (SAR, CoCoA) is not in it; P(True) counts as a second prompt.",
+    "Time and tokens are means for a question, the answer included; time is told as a multiple of that of the greedy "
+    "answer alone, since seconds hang on the machine and on how many questions were in flight. Sampling as it ran, in "
+    "proportion to the tokens where only the first sequences count, and the judge of meaning at the run's seconds for "
+    "a pair. The time of a sentence encoder (SAR, CoCoA) is not in it; P(True) counts as a second prompt.",
 )
 _NO_SECONDS = "the run did not record the seconds of each method"
 _PERPLEXITY = "perplexity of the answer"
@@ -50,6 +51,7 @@ class _Kind:
     samples: int | None = None  # None: all
     clusters: bool = True
     colour: str = ""
+    stroke: str = "solid"  # tells apart what one sampler's sequences are measured by
 
 
 _KINDS = (
@@ -57,14 +59,15 @@ _KINDS = (
     _Kind(_PERPLEXITY, None, "PPL", colour="grey"),
     _Kind("token entropy of the answer", None, "MTE", colour="orange"),
     _Kind("P(True)", None, "P(True)", colour="purple"),
-    _Kind("SAR", "multinomial", "SAR", clusters=False),
-    _Kind("CoCoA", "multinomial", "CoCoA_PPL", clusters=False),
+    _Kind("SAR", "multinomial", "SAR", clusters=False, stroke="dashed"),
+    _Kind("CoCoA", "multinomial", "CoCoA_PPL", clusters=False, stroke="dotted"),
     _Kind("semantic entropy, multinomial", "multinomial", "SE*_MS"),
     _Kind("semantic entropy, arithmetic", "arithmetic", "SE*_MS"),
-    _Kind("entropy of the shares, arithmetic", "arithmetic", "Chao-Shen"),
+    _Kind("entropy of the shares, arithmetic", "arithmetic", "Chao-Shen", stroke="dashed"),
     _Kind("disagreement, arithmetic", "arithmetic", "disagreement", 6),  # five draws, as many as sdlg ask makes
-    _Kind("disagreement, arithmetic", "arithmetic", "disagreement"),
+    _Kind("disagreement, arithmetic", "arithmetic", "disagreement", stroke="dotted"),
     _Kind("semantic entropy, diverse beams", "diverse_beam", "SE*_DBS"),
+    _Kind("disagreement, diverse beams", "diverse_beam", "disagreement", stroke="dotted"),
     _Kind("semantic entropy, steered", "steered", "semantic_entropy_self_normalised"),
     _Kind("SDLG", "sdlg", "SE*_SDLG", 4),
     _Kind("SDLG", "sdlg", "SE*_SDLG"),
@@ -135,18 +138,19 @@ def _tokens(view: RunView, row: _Scored, n: int) -> float:
     return measured if family_of(row.column.method) == "sdlg" else measured + answer - prompt
 
 
-def _seconds(view: RunView, row: _Scored, n: int) -> float | None:
-    """For a question; None where the run did not say."""
+def _time(view: RunView, row: _Scored, n: int) -> float | None:
+    """For a question, as a multiple of the answer's; None where the run did not say."""
     generated = [view.run.generated[name].seconds for name in view.run.ids]
     if not all(ANSWER in seconds and row.column.method in seconds for seconds in generated):
         return None
     answer = float(np.mean([seconds[ANSWER] for seconds in generated]))
     if not n:
-        return answer * (2 if row.kind.label == "P(True)" else 1)
+        return 2.0 if row.kind.label == "P(True)" else 1.0
     questions, is_sdlg = drawn_samples(view, row.column.method), family_of(row.column.method) == "sdlg"
     new, all_new = (_new_tokens(questions, k, is_sdlg) for k in (n, view.samples))
     sampling = float(np.mean([seconds[row.column.method] for seconds in generated])) * new / max(all_new, 1.0)
-    return answer + sampling + (_judging_seconds(view, questions, n) if row.kind.clusters else 0.0)
+    judging = _judging_seconds(view, questions, n) if row.kind.clusters else 0.0
+    return (answer + sampling + judging) / answer if answer else None
 
 
 def _new_tokens(questions: Sequence[QuestionSamples], n: int, is_sdlg: bool) -> float:
@@ -171,7 +175,7 @@ def _table(views: Sequence[RunView]) -> Table:
     shares = [
         name for share in COVERAGES for name in (f"error rate, {share:.0%} given", f"−\u00a0perplexity, {share:.0%}")
     ]
-    columns = ("run", "score", "AUROC", "−\u00a0perplexity", *shares, "seconds", "tokens")
+    columns = ("run", "score", "AUROC", "−\u00a0perplexity", *shares, "time, × the answer", "tokens")
     tuned = [view.label for view in views if _half(_rows_of(view)) == "second"]
     halves = f" Settings were chosen on the first half and told on the other: {', '.join(tuned)}." if tuned else ""
     caption = f"How well each score finds wrong answers, against what it costs, paired with perplexity.{halves}"
@@ -181,8 +185,8 @@ def _table(views: Sequence[RunView]) -> Table:
 def _table_rows(view: RunView) -> Iterator[TableRow]:
     rows, told = _rows_of(view), _ToldQuestions(view)
     for row in rows:
-        seconds = _seconds(view, row, row.samples)
-        cost = undefined(_NO_SECONDS) if seconds is None else Number(seconds, digits=2)
+        time = _time(view, row, row.samples)
+        cost = undefined(_NO_SECONDS) if time is None else Number(time, digits=2)
         tokens = Number(_tokens(view, row, row.samples), digits=0)
         yield TableRow((view.label, row.label, *_found(view, row, told), cost, tokens))
 
@@ -243,11 +247,11 @@ def _finding(view: RunView) -> str:
 
 def _chart(view: RunView) -> LineChart:
     rows = [row for row in _rows_of(view) if not row.samples or row.samples == view.samples]
-    has_seconds = all(_seconds(view, row, row.samples) is not None for row in rows)
+    has_time = all(_time(view, row, row.samples) is not None for row in rows)
     half = _half(rows)
-    lines = tuple(_line(view, row, has_seconds, half) for row in rows)
+    lines = tuple(_line(view, row, has_time, half) for row in rows)
     ends = (f"{line.label} {line.y[-1]:.3f} at {line.x[-1]:.3g}" for line in lines)
-    unit = "seconds" if has_seconds else "tokens through the language model"
+    unit = "time as a multiple of the answer's" if has_time else "tokens through the language model"
     return LineChart(
         f"auroc-cost-{view.slug}",
         f"{view.label}: AUROC against cost",
@@ -259,20 +263,19 @@ def _chart(view: RunView) -> LineChart:
     )
 
 
-def _line(view: RunView, row: _Scored, has_seconds: bool, half: str) -> Line:
+def _line(view: RunView, row: _Scored, has_time: bool, half: str) -> Line:
     """A point for a score of the answer alone; for a sampler a line from two sequences to all."""
     steps = range(2, view.samples + 1) if row.samples > 2 else [row.samples]
-    costs = [(_seconds(view, row, n) if has_seconds else None) or _tokens(view, row, n) for n in steps]
+    costs = [(_time(view, row, n) if has_time else None) or _tokens(view, row, n) for n in steps]
     aurocs = [view.auroc(*row.column.measured, view.target, n or None, half=half) for n in steps]
     reason = next((one.reason for one in aurocs if not one.is_defined), "")
-    stroke = "solid" if row.kind.clusters and row.samples else "dashed"
     values = tuple(one.value for one in aurocs)
     return Line(
-        row.label,
+        row.kind.label,
         tuple(costs),
         values,
         row.kind.colour or row.column.colour,
-        stroke,
+        row.kind.stroke,
         is_point=not row.samples,
         reason=reason,
     )
