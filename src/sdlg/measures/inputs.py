@@ -11,6 +11,7 @@ import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -194,6 +195,10 @@ def _assessment(task: _Task) -> MeasureInputs:
     return replace(task.inputs, assessment=tuple(_letter_shares(task, text, len(numbers))))
 
 
+# Of each model, token → word: nearly the whole vocabulary is looked at, for every answer.
+_WORDS: WeakKeyDictionary[LanguageModel, dict[int, str]] = WeakKeyDictionary()
+
+
 def _letter_shares(task: _Task, text: str, count: int) -> list[float]:
     """The model's probabilities for the first letters as its next word, normalised over them."""
     asked = Question(text, context=task.question.context)
@@ -203,10 +208,11 @@ def _letter_shares(task: _Task, text: str, count: int) -> list[float]:
     step = decoded.continuations[0]
     if not step.alternatives:
         raise InputUnavailable(f"{task.model.name} does not tell what else it could have said (log-probabilities)")
-    masses = dict.fromkeys(LETTERS[:count], 0.0)
+    masses, words = dict.fromkeys(LETTERS[:count], 0.0), _WORDS.setdefault(task.model, {})
     for option in step.alternatives[0]:
-        letter = task.model.text([option.token_id]).strip(" (")
-        if letter in masses:
+        if option.token_id not in words:
+            words[option.token_id] = task.model.text([option.token_id]).strip(" (")
+        if (letter := words[option.token_id]) in masses:
             masses[letter] += math.exp(option.logprob)
     total = sum(masses.values())
     if total <= 0:
