@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import random
@@ -243,6 +244,25 @@ def test_only_the_pairs_that_are_needed_are_judged_and_the_rest_when_they_are(tm
     for method in few.methods:
         for name in whole.measures_of(method):
             np.testing.assert_allclose(added.values(method, name), runs["whole"].values(method, name), atol=1e-6)
+
+
+def test_whether_the_answer_is_true_is_asked_once_for_all_methods(tmp_path, scripted, monkeypatch):
+    from sdlg.measures import inputs
+
+    asked, said = [], (0.25, 0.5)
+
+    def ask(task):
+        asked.append(task.question)
+        return dataclasses.replace(task.inputs, p_true=said[len(asked) - 1])
+
+    monkeypatch.setitem(inputs._COMPUTE, "p_true", ask)
+    methods = ("sdlg", "multinomial")
+    plan = plan_of(write(tmp_path / "q.jsonl", ROWS[:2]), methods=methods, measures=("P(True)", "PE"))
+    run_evaluation(plan, tmp_path / "run")
+    assert len(asked) == 2
+    run = load_run(tmp_path / "run")
+    for method in methods:
+        assert run.values(method, "P(True)").tolist() == [0.75, 0.5]
 
 
 def test_the_dear_relevance_is_that_of_one_methods_draws(tmp_path):

@@ -113,11 +113,12 @@ def measure(
 ) -> MeasuredSamples | None:
     """Every measure of every method with the first 1, 2, …, N samples; only those that are not there yet."""
     models.announce("measuring")
-    values, reasons = {}, {}
+    values, reasons, p_true = {}, {}, None
     for name, sampled in generated.methods.items():
         if missing := missing_measures(models.plan, name, had.values.get(name, {})):
-            measuring = _Measuring(item, generated, sampled, clustered.methods[name], models)
+            measuring = _Measuring(item, generated, sampled, clustered.methods[name], models, p_true)
             values[name], reasons[name] = measuring.all(missing)
+            p_true = measuring.p_true
     return MeasuredSamples(values, reasons) if values else None
 
 
@@ -125,9 +126,16 @@ class _Measuring:
     """One method's samples, measured."""
 
     def __init__(
-        self, item: Item, generated: Generated, sampled: Sampled, clusters: MethodClusters, models: RunModels
+        self,
+        item: Item,
+        generated: Generated,
+        sampled: Sampled,
+        clusters: MethodClusters,
+        models: RunModels,
+        p_true: float | None,
     ) -> None:
         self._question, self._models, self._clusters = item.question, models, clusters
+        self.p_true = p_true  # of the answer, so of all methods, once it is known
         self._texts = sampled.texts
         self._inputs = replace(
             inputs_of(sampled.samples),
@@ -193,7 +201,9 @@ class _Measuring:
         lacks_pairs = any(getattr(inputs, field) is None for field in needed & OF_PAIRS)
         nli = self._models.nli if lacks_pairs else None
         models = InputModels(model, nli, self._models.similarity, (), plan.options.prompt, plan.options.clustering)
-        return compute_inputs(inputs, self._question, needed, models)
+        computed = compute_inputs(replace(inputs, p_true=self.p_true), self._question, needed, models)
+        self.p_true = computed.inputs.p_true
+        return computed
 
     def _counts(
         self, inputs: MeasureInputs, clusters: list[tuple[int, ...]] | None, measures: Mapping[str, Measure]
