@@ -23,7 +23,7 @@ from fakes import fake_pipeline
 from sdlg.cli.flags import add_asking, add_models, add_options, named_setup
 from sdlg.errors import BadOption, RunError, UnknownName
 from sdlg.formats.files import write_whole
-from sdlg.options import Options, flat_options
+from sdlg.options import PACKAGED, Options, flat_options, options_from
 from sdlg.records import Question
 from sdlg.risk import Origin, RejectionRule, Risk, in_words, lookup
 from sdlg.risk.combination import PLAIN, Combination
@@ -535,8 +535,26 @@ def test_what_is_named_goes_before_what_comes_with_the_package(packaged, tmp_pat
     assert asked(calibration=named).risk.basis.startswith("measured on 300 answers to mine")
 
 
-def test_every_calibration_in_the_package_can_be_read():
-    assert all(made.origin.measures for made in lookup.packaged_risks(lookup.FOLDER))
+def test_every_calibration_in_the_package_can_be_read_and_was_shown_to_say_something():
+    packaged = lookup.packaged_risks(lookup.FOLDER)
+    assert {(made.origin.model, made.origin.data["name"]) for made in packaged} >= {("smollm2", "coqa")}
+    for made in packaged:
+        assert made.origin.measures
+        assert made.out_of_fold["skill"]["low"] > 0
+        assert "folder" not in made.origin.data
+
+
+@pytest.mark.parametrize(
+    ("prompt", "stop_at", "context", "measured_on"),
+    [("plain", "sentence", "A story.", "coqa"), ("plain", "sentence", None, None), ("chat", "turn", "A story.", None)],
+)
+def test_the_embedded_models_answers_have_a_risk_where_such_answers_were_measured(
+    prompt, stop_at, context, measured_on
+):
+    options = options_from("default", {"prompt": prompt, "stop_at": stop_at})
+    found = lookup.calibrations_for(PACKAGED, "smollm2", "nli-minilm", "sdlg", options)
+    risk = found.for_question(Question("Who?", context=context))
+    assert (risk.origin.data["name"] if risk else None) == measured_on
 
 
 @pytest.mark.parametrize(("judge", "gradients"), [("self", "another"), ("nli-minilm", None)])
