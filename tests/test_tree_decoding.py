@@ -367,6 +367,31 @@ def test_long_paths_look_at_their_own_lanes_only(family, monkeypatch):
     assert torch.allclose(torch.log_softmax(prefix_kv.extend([43])[0], -1), wanted, atol=1e-4)
 
 
+def test_an_ended_path_that_is_kept_does_not_lead_the_others_astray(monkeypatch):
+    """As in a search that remembers its best hypothesis: then the columns that are left are no grid."""
+    monkeypatch.setattr("sdlg.models.local.masked_tree._MANY_COLUMNS", 20)
+    prefix_kv = PrefixKV(Network(tiny_model("llama")), native=False)
+    prefix_kv.extend([5, 9, 17])
+    tree, nodes = MaskedTree(prefix_kv), [2, 2, 1, 0]
+    paths = [[5, 9, 17][: node + 1] for node in nodes]
+    ended, ended_path = [], []
+    for step in range(30):
+        tokens = [(13 * step + 7 * k) % 80 + 3 for k in range(len(nodes))]
+        tree.prune([*nodes, *ended])
+        nodes, logits = tree.grow(nodes, tokens)
+        paths = [[*path, token] for path, token in zip(paths, tokens, strict=True)]
+        wanted = torch.stack([next_logprobs(prefix_kv.network.model, path) for path in paths])
+        assert torch.allclose(torch.log_softmax(logits, -1), wanted, atol=1e-4)
+        if step == 9:  # ends here, and goes on in another way
+            ended, ended_path = [nodes[1]], paths[1]
+        if step == 15:
+            del nodes[1], paths[1]
+    assert tree.keep_path(ended[0])
+    assert prefix_kv.ids == ended_path
+    wanted = next_logprobs(prefix_kv.network.model, [*ended_path, 43])
+    assert torch.allclose(torch.log_softmax(prefix_kv.extend([43])[0], -1), wanted, atol=1e-4)
+
+
 @pytest.mark.parametrize("family", ["llama", "gemma3"])
 def test_paths_that_have_ended_leave_no_columns(family, monkeypatch):
     """Twelve paths of which one goes on."""

@@ -133,8 +133,12 @@ class MaskedTree:
             self._keep_columns([*range(self._shared), *kept])
             self._nodes = {node: facts for node, facts in self._nodes.items() if node in needed}
             self._columns = {node: self._shared + k for k, node in enumerate(self._nodes)}
-            begin = self._shared + sum(column < lanes.begin for column in kept)
-            self._lanes, self._seen_before = _Lanes(begin, lanes.steps, left), None
+            before = sum(column < lanes.begin for column in kept)
+            if len(kept) - before == lanes.steps * len(left):
+                self._lanes = _Lanes(self._shared + before, lanes.steps, left)
+            else:  # the beginning of a lane that has ended is to be kept: what is left is no grid
+                self._lanes = _Lanes(self._shared + len(kept), 0, left)
+            self._seen_before = None
 
     def _keep_columns(self, columns: list[int]) -> None:
         for layer in self._prefix_kv.cache.layers:
