@@ -18,7 +18,7 @@ import pytest
 from fakes import CAPITAL, MEANINGS, FakeNli
 from sdlg import ScriptedModel
 from sdlg.cli import main
-from sdlg.clustering import cluster_answers
+from sdlg.clustering import PairMemory, cluster_answers
 from sdlg.errors import BadOption, RunError, UnknownName, UsageError
 from sdlg.evaluation import run_models
 from sdlg.evaluation.plan import make_plan, parse_clustering, parse_method, plan_from, seeded, with_additions
@@ -216,7 +216,9 @@ def test_clusters_of_any_kind_come_from_the_stored_verdicts(tmp_path, scripted):
     run = load_run(tmp_path / "run")
     texts = run.generated["paris"].methods["sdlg"].texts
     stored_clusters = run.clustered["paris"].methods["sdlg"]
-    judge_again = stored_clusters.table.judge_of(texts, lambda *_: pytest.fail("asked again"))
+    memory = PairMemory(lambda *_: pytest.fail("asked again"))
+    stored_clusters.table.remembered_in(memory, texts)
+    judge_again = memory.judge
     nli = FakeNli(MEANINGS)
     for name in ("strict+greedy_first", "strict+components", "not_contradiction+last_match"):
         clustering = parse_clustering(name)
@@ -244,6 +246,27 @@ def test_only_the_pairs_that_are_needed_are_judged_and_the_rest_when_they_are(tm
     for method in few.methods:
         for name in whole.measures_of(method):
             np.testing.assert_allclose(added.values(method, name), runs["whole"].values(method, name), atol=1e-6)
+
+
+def test_a_table_with_gaps_is_filled_as_one_without_would_have_been():
+    """Answers that differ in case only are one, also where pairs are asked later; known ones are not asked again."""
+    texts, judge = ("Paris", "Lyon", "paris", "Rome"), FakeNli(MEANINGS).judge
+    whole, part, asked = PairMemory(judge), PairMemory(judge), []
+    whole.judge_all("", texts)
+    part.judge("", [("Paris", "Lyon"), ("Rome", "Paris")])
+    table = part.table(texts)
+    assert (table.asked(4), table.asked(2), whole.table(texts).asked(4)) == (2, 1, 6)
+    assert table.of_answers(table.entailment) is None
+
+    def ask(question, pairs):
+        asked.extend(pairs)
+        return judge(question, pairs)
+
+    later = PairMemory(ask)
+    table.remembered_in(later, texts)
+    later.judge_all("", texts)
+    assert later.table(texts) == whole.table(texts)
+    assert sorted(asked) == [("Lyon", "Paris"), ("Lyon", "Rome"), ("Paris", "Rome"), ("Rome", "Lyon")]
 
 
 def test_whether_the_answer_is_true_is_asked_once_for_all_methods(tmp_path, scripted, monkeypatch):

@@ -340,3 +340,45 @@ def test_who_gives_up_takes_its_pass_back():
     thread.join()
     assert meeting.run("last") == "last"
     assert seen == [["first"], ["last"]]
+
+
+def test_trying_whether_a_network_packs_leaves_its_attention_as_it_was_whoever_else_is_in_a_pass(monkeypatch):
+    """Who tries need not be the one whose turn it is: it waits for a pass of another, also of another network."""
+    model = tiny_model("llama")
+    one, other = Network(model), Network(model)
+    inside, goes_on = threading.Event(), threading.Event()
+    probe = Network._probe
+
+    def slow(self, run):
+        inside.set()
+        assert goes_on.wait(5) or self is not one
+        return probe(self, run)
+
+    monkeypatch.setattr(Network, "_probe", slow)
+    trying = threading.Thread(target=lambda: one.packs)
+    trying.start()
+    inside.wait(5)
+    also = threading.Thread(target=lambda: other.packs)
+    also.start()
+    also.join(0.2)
+    assert "packs" not in other.__dict__
+    goes_on.set()
+    trying.join(10)
+    also.join(10)
+    assert (one.packs, other.packs) == (True, True)
+    assert model.config._attn_implementation == "sdpa"
+
+
+def test_values_may_be_narrower_than_keys():
+    from sdlg.models.local.packing import _attend_in_lanes
+
+    lanes, steps, begin = 3, 4, 5
+    query, keys = torch.randn(1, 4, lanes, 16), torch.randn(1, 2, begin + steps * lanes, 16)
+    values, mask = torch.randn(1, 2, begin + steps * lanes, 8), torch.ones(1, 1, lanes, begin + steps, dtype=torch.bool)
+    found = _attend_in_lanes(query, keys, values, mask, steps, None)
+    for lane in range(lanes):
+        own = [*range(begin), *range(begin + lane, begin + steps * lanes, lanes)]
+        wanted = torch.nn.functional.scaled_dot_product_attention(
+            query[:, :, lane : lane + 1], keys[:, :, own], values[:, :, own], enable_gqa=True
+        )
+        assert torch.allclose(found[:, lane], wanted[:, :, 0], atol=1e-5)

@@ -172,7 +172,7 @@ def test_the_sentence_is_clipped_to_what_the_answers_support():
 
 
 def test_the_basis_says_what_was_measured():
-    assert risk().basis == "measured on 300 answers to triviaqa (wrong is rouge_l below 0.5)"
+    assert risk().basis == "measured on 300 answers to triviaqa, 180 of them right (wrong is rouge_l below 0.5)"
 
 
 # -- keeping ----------------------------------------------------------------------------------------------------
@@ -473,7 +473,7 @@ def packaged(tmp_path, monkeypatch):
 def test_a_packaged_calibration_is_used_where_it_fits_and_says_so(packaged):
     for_result(asked(calibration="none")).save(packaged / "a.json")
     result = asked()
-    assert result.risk.basis.startswith("measured on 300 answers to triviaqa (wrong is rouge_l below 0.5)")
+    assert result.risk.basis.startswith("measured on 300 answers to triviaqa, 180 of them right (wrong is rouge_l")
     assert "comes with sdlg" in result.risk.basis
     assert result.estimates[MEASURE].value == result.risk.value
     assert result.setup.calibration is not None
@@ -514,9 +514,10 @@ def test_each_kind_of_question_has_its_own_packaged_calibration(packaged):
         for_result(made, data={"name": name, "format": format}).save(packaged / f"{name}.json")
     pipeline = fake_pipeline()
     shot = (("Who?", "She."),)
-    questions = {"coqa": Question("Who?", "A text.", shot), "triviaqa": Question("Who?", None, shot)}
+    questions = {"coqa": Question("Who?", "A text.", shot), "triviaqa": Question("Who?", None, 10 * shot)}
     for name, question in {**questions, "open": Question("Who?")}.items():
-        assert f"answers to {name} " in pipeline.ask(question).risk.basis
+        assert f"answers to {name}, " in pipeline.ask(question).risk.basis
+    assert pipeline.ask(Question("Who?", None, shot)).risk is None  # after one example: nobody measured that
     assert pipeline.ask(Question("Who?", system="Be brief.")).risk is None
     assert len({pipeline.ask(question).setup.calibration for question in questions.values()}) == 1
 

@@ -29,17 +29,19 @@ class PairTable:
     entailment: Matrix
     contradiction: Matrix
 
-    def judge_of(self, texts: Sequence[str], judge: Judge) -> Judge:
-        """A judge of these answers that looks up what was said, and asks what was not."""
-        memory = PairMemory(judge)
+    def remembered_in(self, memory: PairMemory, texts: Sequence[str]) -> None:
+        """Tell the memory what was said of these answers."""
         spellings = list(distinct_answers(texts).values())
         for i, one in enumerate(spellings):
             for j, other in enumerate(spellings):
                 entailment, contradiction = self.entailment[i][j], self.contradiction[i][j]
                 if entailment is not None and contradiction is not None:
-                    neutral = max(1.0 - entailment - contradiction, 0.0)
-                    memory.known[one, other] = NliProbabilities(contradiction, neutral, entailment)
-        return memory.judge
+                    memory.known[one, other] = _kept(NliProbabilities(contradiction, 0.0, entailment))
+
+    def asked(self, n: int) -> int:
+        """How many ordered pairs of the first n answers were asked."""
+        rows = sorted(set(self.distinct[:n]))
+        return sum(i != j and self.entailment[i][j] is not None for i in rows for j in rows)
 
     def of_answers(self, matrix: Matrix) -> Array | None:
         """The entailment or contradiction of all answers, equal ones included, (N, N); None if a pair was not asked."""

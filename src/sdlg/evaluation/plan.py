@@ -31,8 +31,7 @@ AT_HAND = {
     "logprobs", "identities", "clusters", "branchings", "proposals", "texts", "tokens", "token_entropies", "relevance",
     "similarity", "entailment", "contradiction", "embeddings",
 }  # fmt: skip
-_ALL_PAIRS = {"entailment", "contradiction"}  # of every two answers
-OF_PAIRS = _ALL_PAIRS | {"clusters"}  # what an NLI model is asked for
+ALL_PAIRS = {"entailment", "contradiction"}  # of every two answers
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +101,7 @@ class Plan:
 
     def needs_all_pairs(self, method: str) -> bool:
         """Whether more pairs of a method's answers are to be judged than its clusters need."""
-        measured = any(measure.needs & _ALL_PAIRS for measure in self.measures_of(method).values())
+        measured = any(measure.needs & ALL_PAIRS for measure in self.measures_of(method).values())
         return measured or bool(self.clusterings)
 
     @property

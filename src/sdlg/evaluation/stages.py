@@ -21,7 +21,7 @@ from ..measures.table import Unavailable, measure_all
 from ..records import Estimate, Sample, Sampled
 from ..sampling import SAMPLERS, InitialAnswer, SamplingRequest, initial_answer
 from ..sampling.request import as_sample
-from .plan import AT_HAND, OF_PAIRS, Method, Plan, seeded
+from .plan import ALL_PAIRS, AT_HAND, Method, Plan, seeded
 from .rows import ANSWER, Clustered, Generated, JudgedAnswer, MeasuredSamples, MethodClusters
 from .run_models import RunModels
 
@@ -114,9 +114,12 @@ def measure(
     """Every measure of every method with the first 1, 2, …, N samples; only those that are not there yet."""
     models.announce("measuring")
     values, reasons, p_true = {}, {}, None
+    memory = PairMemory(lambda *asked: models.nli.judge(*asked))
+    for name, sampled in generated.methods.items():
+        clustered.methods[name].table.remembered_in(memory, sampled.texts)
     for name, sampled in generated.methods.items():
         if missing := missing_measures(models.plan, name, had.values.get(name, {})):
-            measuring = _Measuring(item, generated, sampled, clustered.methods[name], models, p_true)
+            measuring = _Measuring(item, generated, sampled, clustered.methods[name], models, memory, p_true)
             values[name], reasons[name] = measuring.all(missing)
             p_true = measuring.p_true
     return MeasuredSamples(values, reasons) if values else None
@@ -132,17 +135,13 @@ class _Measuring:
         sampled: Sampled,
         clusters: MethodClusters,
         models: RunModels,
+        memory: PairMemory,
         p_true: float | None,
     ) -> None:
-        self._question, self._models, self._clusters = item.question, models, clusters
+        self._question, self._models, self._memory = item.question, models, memory
         self.p_true = p_true  # of the answer, so of all methods, once it is known
         self._texts = sampled.texts
-        self._inputs = replace(
-            inputs_of(sampled.samples),
-            clusters=clusters.clusters,
-            entailment=clusters.table.of_answers(clusters.table.entailment),
-            contradiction=clusters.table.of_answers(clusters.table.contradiction),
-        )
+        self._inputs = replace(inputs_of(sampled.samples), clusters=clusters.clusters)
         assert generated.answer is not None
         self._about_answer = self._beginning_with(generated.answer, sampled.samples)
 
@@ -183,11 +182,10 @@ class _Measuring:
 
     def _clusters_by_count(self, suffix: str) -> list[tuple[int, ...]]:
         """Clusters of the first 1, 2, … samples. Not the beginning of all clusters: a later answer may join two."""
-        plan = self._models.plan
-        judge_again = self._clusters.table.judge_of(self._texts, lambda *asked: self._models.nli.judge(*asked))
+        plan, judge = self._models.plan, self._memory.judge
         clustering = plan.all_clusterings[suffix]
         return [
-            cluster_answers(self._question.text, self._texts[:n], judge_again, clustering, nli=plan.nli).numbers
+            cluster_answers(self._question.text, self._texts[:n], judge, clustering, nli=plan.nli).numbers
             for n in range(1, len(self._texts) + 1)
         ]
 
@@ -198,12 +196,24 @@ class _Measuring:
         needed, plan = needed_fields(measures.values()), self._models.plan
         model = self._models.language_model if needed - AT_HAND else None
         inputs = replace(inputs, clusters=clusters[-1] if clusters else None)
-        lacks_pairs = any(getattr(inputs, field) is None for field in needed & OF_PAIRS)
-        nli = self._models.nli if lacks_pairs else None
+        if needed & ALL_PAIRS:
+            inputs = self._with_all_pairs(inputs)
+        nli = self._models.nli if "clusters" in needed and inputs.clusters is None else None
         models = InputModels(model, nli, self._models.similarity, (), plan.options.prompt, plan.options.clustering)
         computed = compute_inputs(replace(inputs, p_true=self.p_true), self._question, needed, models)
         self.p_true = computed.inputs.p_true
         return computed
+
+    def _with_all_pairs(self, inputs: MeasureInputs) -> MeasureInputs:
+        """With what the NLI model says of every two answers, asked where it is not known yet."""
+        texts = inputs.texts or ()
+        self._memory.judge_all(self._question.text, texts)
+        table = self._memory.table(texts)
+        return replace(
+            inputs,
+            entailment=table.of_answers(table.entailment),
+            contradiction=table.of_answers(table.contradiction),
+        )
 
     def _counts(
         self, inputs: MeasureInputs, clusters: list[tuple[int, ...]] | None, measures: Mapping[str, Measure]

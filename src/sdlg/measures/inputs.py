@@ -199,6 +199,13 @@ def _assessment(task: _Task) -> MeasureInputs:
 _WORDS: WeakKeyDictionary[LanguageModel, dict[int, str]] = WeakKeyDictionary()
 
 
+def _words_of(model: LanguageModel) -> dict[int, str]:
+    try:
+        return _WORDS.setdefault(model, {})
+    except TypeError:  # a model of the user's own that cannot be a key
+        return {}
+
+
 def _letter_shares(task: _Task, text: str, count: int) -> list[float]:
     """The model's probabilities for the first letters as its next word, normalised over them."""
     asked = Question(text, context=task.question.context)
@@ -208,7 +215,7 @@ def _letter_shares(task: _Task, text: str, count: int) -> list[float]:
     step = decoded.continuations[0]
     if not step.alternatives:
         raise InputUnavailable(f"{task.model.name} does not tell what else it could have said (log-probabilities)")
-    masses, words = dict.fromkeys(LETTERS[:count], 0.0), _WORDS.setdefault(task.model, {})
+    masses, words = dict.fromkeys(LETTERS[:count], 0.0), _words_of(task.model)
     for option in step.alternatives[0]:
         if option.token_id not in words:
             words[option.token_id] = task.model.text([option.token_id]).strip(" (")

@@ -112,7 +112,8 @@ class Risk:
         """What the risk was measured on, in words."""
         origin = self.origin
         details = [*filter(None, [origin.data.get("format")]), f"wrong is {origin.metric} below {origin.threshold:g}"]
-        return f"measured on {self.n} answers to {origin.data.get('name', 'questions')} ({'; '.join(details)})"
+        answers = f"{self.n} answers to {origin.data.get('name', 'questions')}, {self.n - self.n_wrong} of them right"
+        return f"measured on {answers} ({'; '.join(details)})"
 
     def value_in(self, result: Result) -> float:
         """The score of a result: NaN if it is undefined there, an error if a measure was not asked for."""

@@ -118,4 +118,4 @@ def _is_asked_alike(risk: Risk, question: Question) -> bool:
         return False
     if question.context is not None:
         return bool(made == "with a context")
-    return bool(made != "with a context" and (made == "zero-shot") == (not question.shots))
+    return bool(made == (f"{len(question.shots)}-shot" if question.shots else "zero-shot"))

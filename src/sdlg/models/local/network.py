@@ -83,6 +83,7 @@ def _run_together(wanted: Sequence[tuple[Network, Pass]]) -> list[Tensor | Excep
 
 # Of a model: two networks of it would change its attention under each other's hands.
 _GATHERINGS: WeakKeyDictionary[Any, Gathering[tuple[Network, Pass], Tensor]] = WeakKeyDictionary()
+_ATTENTIONS: WeakKeyDictionary[Any, threading.RLock] = WeakKeyDictionary()  # held while it is another one
 
 
 class _Counts(threading.local):
@@ -106,6 +107,7 @@ class Network:
         self._additive_masks = getattr(self._config, "_attn_implementation", "sdpa") == "eager"
         self._counts, self.passes = _Counts(), 0  # passes of all threads
         self._gathering = _GATHERINGS.setdefault(model, Gathering(_run_together))
+        self._attention = _ATTENTIONS.setdefault(model, threading.RLock())
 
     def decoding(self) -> AbstractContextManager[None]:
         """For a thread that will want one pass after the other: it shares them with others that do."""
@@ -243,7 +245,7 @@ class Network:
     def _packed(self, passes: Sequence[Pass]) -> list[Tensor]:
         kinds = getattr(self._config, "layer_types", None) or list(self.windows)
         cache = PackedCache(passes, kinds)
-        with packed_attention(self._config):
+        with self._attention, packed_attention(self._config):
             logits = self._call(cache, cache.ids, cache.positions, cache.mask, cache.wanted)
         return cache.logits_of(logits)
 
@@ -266,9 +268,14 @@ class Network:
     @cached_property
     def packs(self) -> bool:
         """Whether two chains beside each other get the logits that they get alone: tried on the network itself."""
+        with self._attention:  # whoever asks may not be the one whose turn it is
+            return self._seems_to_pack() and self._was_seen_to_pack()
+
+    def _seems_to_pack(self) -> bool:
         is_plain = getattr(self._config, "_attn_implementation", None) == "sdpa" and not self._rope_hangs_on_length
-        if not (is_plain and set(self.windows) <= KNOWN_WINDOWS and self.takes_positions and self._takes_keep):
-            return False
+        return is_plain and set(self.windows) <= KNOWN_WINDOWS and self.takes_positions and self._takes_keep
+
+    def _was_seen_to_pack(self) -> bool:
         try:
             alone, together = self._probe(lambda passes: list(map(self._alone, passes))), self._probe(self._packed)
         except Exception:  # any failure of a foreign network means: one after the other

@@ -165,7 +165,7 @@ def _attend_in_lanes(
     asked = query[0].view(groups, heads // groups, lanes, width) * (width**-0.5 if scaling is None else scaling)
 
     def parts(states: Tensor) -> tuple[Tensor, Tensor]:
-        grid = states[0, :, begin:].view(groups, steps, lanes, width)
+        grid = states[0, :, begin:].view(groups, steps, lanes, states.shape[-1])
         return states[0, :, :begin], grid.transpose(1, 2)  # (groups, begin, width), (groups, lanes, steps, width)
 
     (keys_before, own_keys), (values_before, own_values) = parts(keys), parts(values)
@@ -175,7 +175,7 @@ def _attend_in_lanes(
     scores = torch.cat([before.view(*asked.shape[:3], begin), own.transpose(1, 2)], dim=-1)
     weights = scores.float().masked_fill(~mask, -torch.inf).softmax(dim=-1).to(values.dtype)
     of_before, of_own = weights[..., :begin], weights[..., begin:].transpose(1, 2)
-    found = (of_before.flatten(1, 2) @ values_before).view(asked.shape)
+    found = (of_before.flatten(1, 2) @ values_before).view(*asked.shape[:3], values.shape[-1])
     found = found + torch.stack([one @ its for one, its in zip(of_own, own_values, strict=True)]).transpose(1, 2)
     return found.flatten(0, 1).transpose(0, 1)[None]
 

@@ -33,7 +33,8 @@ _NOTES = (
     "Time and tokens are means for a question, the answer included; time is told as a multiple of that of the greedy "
     "answer alone, since seconds hang on the machine and on how many questions were in flight. Sampling as it ran, in "
     "proportion to the tokens where only the first sequences count, and the judge of meaning at the run's seconds for "
-    "a pair. The time of a sentence encoder (SAR, CoCoA) is not in it; P(True) counts as a second prompt.",
+    "a pair, for the pairs that were asked. The time of a sentence encoder (SAR, CoCoA) is not in it; P(True) counts "
+    "as a second prompt.",
 )
 _NO_SECONDS = "the run did not record the seconds of each method"
 _PERPLEXITY = "perplexity of the answer"
@@ -149,7 +150,7 @@ def _time(view: RunView, row: _Scored, n: int) -> float | None:
     questions, is_sdlg = drawn_samples(view, row.column.method), family_of(row.column.method) == "sdlg"
     new, all_new = (_new_tokens(questions, k, is_sdlg) for k in (n, view.samples))
     sampling = float(np.mean([seconds[row.column.method] for seconds in generated])) * new / max(all_new, 1.0)
-    judging = _judging_seconds(view, questions, n) if row.kind.clusters else 0.0
+    judging = _judging_seconds(view, row.column.method, n) if row.kind.clusters else 0.0
     return (answer + sampling + judging) / answer if answer else None
 
 
@@ -159,12 +160,12 @@ def _new_tokens(questions: Sequence[QuestionSamples], n: int, is_sdlg: bool) -> 
     return float(sum(tokens_shared(one, n) - had for one, had in zip(questions, known, strict=True)))
 
 
-def _judging_seconds(view: RunView, questions: Sequence[QuestionSamples], n: int) -> float:
+def _judging_seconds(view: RunView, method: str, n: int) -> float:
+    """For the pairs of the first n sequences that were asked, at the run's seconds for a pair."""
     clustered = [view.run.clustered[name] for name in view.run.ids]
     pairs = sum(one.nli_pairs for one in clustered)
     each = sum(one.seconds for one in clustered) / pairs if pairs else 0.0
-    distinct = [len(samples.firsts(n)) for samples in questions]
-    return each * float(np.mean([count * (count - 1) for count in distinct]))
+    return each * float(np.mean([one.methods[method].table.asked(n) for one in clustered]))
 
 
 # -- the table --------------------------------------------------------------------------------------------------
