@@ -252,7 +252,7 @@ def _chart(view: RunView) -> LineChart:
     half = _half(rows)
     lines = tuple(_line(view, row, has_time, half) for row in rows)
     ends = (f"{line.label} {line.y[-1]:.3f} at {line.x[-1]:.3g}" for line in lines)
-    unit = "time as a multiple of the answer's" if has_time else "tokens through the language model"
+    unit = "times the time of the answer" if has_time else "tokens through the language model"
     return LineChart(
         f"auroc-cost-{view.slug}",
         f"{view.label}: AUROC against cost",
