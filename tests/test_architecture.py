@@ -36,7 +36,7 @@ LOCAL = {
     f"models/local/{name}"
     for name in (
         "beam_search", "choosing", "decoding", "gguf", "kv_tree", "layout_memory", "layouts", "loading", "masked_tree",
-        "network", "packing", "prefix_kv", "transformers_model",
+        "network", "packing", "prefix_kv", "roomy_layer", "transformers_model",
     )
 }  # fmt: skip
 LOADERS = {"similarity/encoders", "nli/classifier", "nli/embedded", "correctness/bleurt", "loading/tokenizers"}

@@ -1,7 +1,7 @@
 """What an NLI model says of ordered pairs of distinct answers: kept, so that they can be clustered anew.
 
-In: a question, answers to it and a judge. Out: a `PairMemory`, which asks each pair once, and of it a `PairTable`,
-which is a judge itself, at no cost for the pairs that were asked.
+In: a question, answers to it and a judge. Out: a `PairMemory`, a judge that asks each pair once, and of it a
+`PairTable` to be stored, which tells a later memory what was said.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class PairTable:
 
     def asked(self, n: int) -> int:
         """How many ordered pairs of the first n answers were asked."""
-        rows = sorted(set(self.distinct[:n]))
+        rows = set(self.distinct[:n])
         return sum(i != j and self.entailment[i][j] is not None for i in rows for j in rows)
 
     def of_answers(self, matrix: Matrix) -> Array | None:

@@ -14,7 +14,8 @@ from torch import Tensor
 from transformers.cache_utils import Cache
 
 from ...records import Prompt, StopRule
-from .network import Network, RoomyLayer
+from .network import Network
+from .roomy_layer import RoomyLayer
 
 NO_PROMPT = Prompt((), StopRule())
 
