@@ -26,6 +26,7 @@ from sdlg.evaluation.results import PAPER_COLUMNS, load_run
 from sdlg.evaluation.run import run_evaluation
 from sdlg.evaluation.store import STAGES, Store
 from sdlg.measures.table import find_measure
+from sdlg.nli.base import NliProbabilities
 from sdlg.options import Options
 from sdlg.records import Cost
 
@@ -246,6 +247,32 @@ def test_only_the_pairs_that_are_needed_are_judged_and_the_rest_when_they_are(tm
     for method in few.methods:
         for name in whole.measures_of(method):
             np.testing.assert_allclose(added.values(method, name), runs["whole"].values(method, name), atol=1e-6)
+
+
+def test_the_answer_among_draws_is_clustered_as_they_are_and_asks_no_pair_again(tmp_path, scripted, monkeypatch):
+    """Where nothing entails and nothing contradicts, all differ under one clustering and none under the other."""
+    asked = []
+
+    def undecided(first, second):
+        asked.append((first, second))
+        return NliProbabilities(0.0, 1.0, 0.0)
+
+    monkeypatch.setattr(run_models, "load_nli", lambda name, **_: FakeNli(undecided))
+    data = write(tmp_path / "q.jsonl", ROWS[:1])
+    other = "not_contradiction+last_match"
+    plan = plan_of(
+        data, methods=("multinomial",), samples=8, measures=("disagreement",), clusterings=(other,),
+        changes={"equivalence": "strict"},
+    )  # fmt: skip
+    run_evaluation(plan, tmp_path / "run")
+    run = load_run(tmp_path / "run")
+    answer, sampled = run.generated["paris"].answer, run.generated["paris"].methods["multinomial"]
+    assert sampled.texts[0] != answer.text  # so the answer is no sample
+    others = sampled.texts[:-1]
+    expected = sum(text != answer.text for text in others) / len(others)
+    assert 0 < expected == pytest.approx(run.values("multinomial", "disagreement")[0])
+    assert run.values("multinomial", f"disagreement @ {other}")[0] == 0.0
+    assert len(asked) == len(set(asked))
 
 
 def test_a_table_with_gaps_is_filled_as_one_without_would_have_been():

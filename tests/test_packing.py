@@ -382,3 +382,42 @@ def test_values_may_be_narrower_than_keys():
             query[:, :, lane : lane + 1], keys[:, :, own], values[:, :, own], enable_gqa=True
         )
         assert torch.allclose(found[:, lane], wanted[:, :, 0], atol=1e-5)
+
+
+@pytest.mark.parametrize(("heads", "groups"), [(4, 4), (4, 2), (9, 3), (4, 1)])
+@pytest.mark.parametrize("width_of_values", [16, 8])
+def test_heads_that_share_keys_find_what_each_finds_alone(heads, groups, width_of_values):
+    query, keys, values = (
+        torch.randn(1, heads, 5, 16),
+        torch.randn(1, groups, 7, 16),
+        torch.randn(1, groups, 7, width_of_values),
+    )
+    visible = torch.rand(1, 1, 5, 7) > 0.5
+    visible[..., 0] = True
+    additive = torch.zeros(visible.shape).masked_fill(~visible, torch.finfo(torch.float32).min)
+    for mask, scaling in product((visible, additive), (None, 0.5)):
+        found = packing._attend_in_groups(query, keys, values, mask, scaling)
+        assert found.shape == (1, 5, heads, width_of_values)
+        for head, token in product(range(heads), range(5)):
+            group = head // (heads // groups)
+            seen = visible[0, 0, token]
+            weights = (keys[0, group, seen] @ query[0, head, token] * (0.25 if scaling is None else scaling)).softmax(0)
+            assert torch.allclose(found[0, token, head], weights @ values[0, group, seen], atol=1e-5)
+
+
+def test_a_tree_alone_copies_no_keys(monkeypatch):
+    """Of a network whose heads share keys, and with the logits that the network's own attention gives."""
+    seen, attend = [], packing._attend_in_groups
+    monkeypatch.setattr(packing, "_attend_in_groups", lambda *given: seen.append(given[1].shape) or attend(*given))
+    network = Network(tiny_model("llama"))
+    request = (torch.tensor([2, 2]), torch.tensor([[True, True, True, False], [True, True, False, True]]))
+    found = []
+    for packs in (True, False):
+        network.__dict__["packs"] = packs
+        cache = network.new_cache(native=False)
+        network.chain(cache, [3, 4], 0)
+        found.append(network.tree(cache, [5, 6], request[0], request[1], torch.tensor([0, 1, 2, 2])))
+    assert torch.allclose(*found, atol=1e-5)
+    config = network.model.config
+    assert seen == [(1, config.num_key_value_heads, 4, config.head_dim)] * config.num_hidden_layers
+    assert config.num_key_value_heads < config.num_attention_heads

@@ -18,6 +18,7 @@ from ..measures import Measure, MeasureInputs, inputs_of
 from ..measures.inputs import ComputedInputs, InputModels, compute_inputs
 from ..measures.measuring import explained, needed_fields
 from ..measures.table import Unavailable, measure_all
+from ..options import Clustering
 from ..records import Estimate, Sample, Sampled
 from ..sampling import SAMPLERS, InitialAnswer, SamplingRequest, initial_answer
 from ..sampling.request import as_sample
@@ -160,7 +161,7 @@ class _Measuring:
         reasons: dict[str, str] = {}
         for suffix, wanted in missing.items():
             for inputs, clusters, measures in self._parts(suffix, wanted):
-                computed = self._compute(inputs, clusters, measures)
+                computed = self._compute(inputs, clusters, measures, suffix)
                 counts = self._counts(computed.inputs, clusters, measures)
                 for name, measure in measures.items():
                     values[f"{name}{suffix}"] = [_value(at_count[name]) for at_count in counts]
@@ -182,24 +183,30 @@ class _Measuring:
 
     def _clusters_by_count(self, suffix: str) -> list[tuple[int, ...]]:
         """Clusters of the first 1, 2, … samples. Not the beginning of all clusters: a later answer may join two."""
-        plan, judge = self._models.plan, self._memory.judge
-        clustering = plan.all_clusterings[suffix]
-        return [
-            cluster_answers(self._question.text, self._texts[:n], judge, clustering, nli=plan.nli).numbers
-            for n in range(1, len(self._texts) + 1)
-        ]
+        clustering = self._models.plan.all_clusterings[suffix]
+        return [self._clusters(self._texts[:n], clustering) for n in range(1, len(self._texts) + 1)]
+
+    def _clusters(self, texts: Sequence[str], clustering: Clustering) -> tuple[int, ...]:
+        """Pairs that were judged already are not judged again."""
+        judge, nli = self._memory.judge, self._models.plan.nli
+        return cluster_answers(self._question.text, texts, judge, clustering, nli=nli).numbers
 
     def _compute(
-        self, inputs: MeasureInputs, clusters: list[tuple[int, ...]] | None, measures: Mapping[str, Measure]
+        self,
+        inputs: MeasureInputs,
+        clusters: list[tuple[int, ...]] | None,
+        measures: Mapping[str, Measure],
+        suffix: str,
     ) -> ComputedInputs:
         """What these measures need, under these clusters: an assessment is about them."""
         needed, plan = needed_fields(measures.values()), self._models.plan
         model = self._models.language_model if needed - AT_HAND else None
+        if clusters is None and "clusters" in needed:
+            clusters = [self._clusters(inputs.texts or (), plan.all_clusterings[suffix])]
         inputs = replace(inputs, clusters=clusters[-1] if clusters else None)
         if needed & ALL_PAIRS:
             inputs = self._with_all_pairs(inputs)
-        nli = self._models.nli if "clusters" in needed and inputs.clusters is None else None
-        models = InputModels(model, nli, self._models.similarity, (), plan.options.prompt, plan.options.clustering)
+        models = InputModels(model, None, self._models.similarity, (), plan.options.prompt)
         computed = compute_inputs(replace(inputs, p_true=self.p_true), self._question, needed, models)
         self.p_true = computed.inputs.p_true
         return computed

@@ -189,8 +189,8 @@ class Network:
         return found
 
     def _alone(self, one: Pass) -> Tensor:
-        if one.lane_steps:
-            return self._packed([one])[0]
+        if one.lane_steps or (one.masks and one.mask is not None and self.packs):
+            return self._packed([one])[0]  # with our attention, which copies no keys
         return self._call(one.cache, one.ids, one.positions, one.mask, one.keep)[:, -one.keep :].float()
 
     def _packed(self, passes: Sequence[Pass]) -> list[Tensor]:

@@ -143,13 +143,30 @@ def _attend(
         return attended
     queries = _split(query, [mask.shape[-2] for mask in key.masks], 2)
     each = zip(queries, key.parts, value.parts, key.masks, strict=True)
+    scaling = kwargs.get("scaling")
     attended_parts = [
-        _attend_in_lanes(*one, steps, kwargs.get("scaling"))
-        if steps
-        else sdpa_attention_forward(module, *one, **kwargs)[0]
+        _attend_in_lanes(*one, steps, scaling) if steps else _attend_in_groups(*one, scaling)
         for one, steps in zip(each, key.lane_steps, strict=True)
     ]
     return torch.cat(attended_parts, dim=1), None
+
+
+def _attend_in_groups(query: Tensor, keys: Tensor, values: Tensor, mask: Tensor, scaling: float | None) -> Tensor:
+    """Heads that share keys are one head with more queries: (1, heads, q, width) → (1, q, heads, width).
+
+    The keys are read where they are, not copied for each head as `sdpa_attention_forward` does where there is a mask.
+    """
+    _, heads, asked, width = query.shape
+    groups = keys.shape[1]
+    of_group = heads // groups
+    found = torch.nn.functional.scaled_dot_product_attention(
+        query.reshape(1, groups, of_group * asked, width),
+        keys,
+        values,
+        attn_mask=mask.repeat(1, 1, of_group, 1),
+        scale=scaling,
+    )
+    return found.view(1, heads, asked, -1).transpose(1, 2)
 
 
 def _attend_in_lanes(
