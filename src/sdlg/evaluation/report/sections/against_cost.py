@@ -176,7 +176,7 @@ def _table(views: Sequence[RunView]) -> Table:
     shares = [
         name for share in COVERAGES for name in (f"error rate, {share:.0%} given", f"−\u00a0perplexity, {share:.0%}")
     ]
-    columns = ("run", "score", "AUROC", "−\u00a0perplexity", *shares, "time, × the answer", "tokens")
+    columns = ("run", "score", "AUROC", "−\u00a0perplexity", *shares, "time, × the answer", "tokens", "right")
     tuned = [view.label for view in views if _half(_rows_of(view)) == "second"]
     halves = f" Settings were chosen on the first half and told on the other: {', '.join(tuned)}." if tuned else ""
     caption = f"How well each score finds wrong answers, against what it costs, paired with perplexity.{halves}"
@@ -189,7 +189,7 @@ def _table_rows(view: RunView) -> Iterator[TableRow]:
         time = _time(view, row, row.samples)
         cost = undefined(_NO_SECONDS) if time is None else Number(time, digits=2)
         tokens = Number(_tokens(view, row, row.samples), digits=0)
-        yield TableRow((view.label, row.label, *_found(view, row, told), cost, tokens))
+        yield TableRow((view.label, row.label, *_found(view, row, told), cost, tokens, told.right))
 
 
 class _ToldQuestions:
@@ -200,6 +200,11 @@ class _ToldQuestions:
         self.rows = view.part(_half(rows))
         self.wrong = view.wrong(view.target)[self.rows]
         self.baseline = next((row.scores(view)[self.rows] for row in rows if row.kind.label == _PERPLEXITY), None)
+
+    @property
+    def right(self) -> str:
+        """How many answers are, of those that were judged: what all the intervals hang on."""
+        return f"{np.sum(self.wrong == 0)} of {np.sum(~np.isnan(self.wrong))}"
 
 
 def _found(view: RunView, row: _Scored, told: _ToldQuestions) -> list[Cell]:
