@@ -14,6 +14,7 @@ import numpy as np
 
 from ..errors import BadOption
 from ..formats.files import write_whole
+from ..formats.numbers import is_number
 from ..options import Options
 from ..records import AnswerRisk
 from .combination import PLAIN, Combination
@@ -113,6 +114,10 @@ class Risk:
         origin = self.origin
         details = [*filter(None, [origin.data.get("format")]), f"wrong is {origin.metric} below {origin.threshold:g}"]
         answers = f"{self.n} answers to {origin.data.get('name', 'questions')}, {self.n - self.n_wrong} of them right"
+        skill = self.out_of_fold.get("skill")
+        low: Any = skill.get("low") if isinstance(skill, Mapping) else None
+        if is_number(low) and low <= 0:
+            details.append(f"{origin.measure} was not shown to tell more than that share")
         return f"measured on {answers} ({'; '.join(details)})"
 
     def value_in(self, result: Result) -> float:
