@@ -416,6 +416,12 @@ def mean(values):
     return sum(values) / len(values)
 
 
+def other_share(s):
+    answers = s.clusters[s.branchings.index(None)]
+    elsewhere = [w for w, cluster in zip(branch_weights(s), s.clusters, strict=True) if cluster != answers]
+    return sum(elsewhere) / sum(branch_weights(s))
+
+
 SE = "semantic_entropy"
 TWINS = {
     f"{SE}_frequency": lambda s: entropy(list(Counter(s.clusters).values())),
@@ -426,6 +432,8 @@ TWINS = {
     f"{SE}_branch_mass": lambda s: entropy(masses(s, branch_weights(s))),
     f"{SE}_branch_mass_unnormalised_log": lambda s: entropy_of_mass(masses(s, branch_weights(s))),
     "coverage": lambda s: min(sum(branch_weights(s)[n] for n in distinct(s)), 1.0),
+    "branch_disagreement": lambda s: other_share(s),
+    "cocoa_branch_mass": lambda s: -math.log(chances(s, True)[s.branchings.index(None)]) * other_share(s),
     "predictive_entropy": lambda s: -mean([math.log(p) for p in chances(s)]),
     "length_normalised_predictive_entropy": lambda s: -mean([math.log(p) for p in chances(s, True)]),
     "greedy_negative_log_likelihood": lambda s: -math.log(chances(s)[0]),

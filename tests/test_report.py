@@ -630,9 +630,11 @@ def test_scores_are_compared_with_perplexity_and_their_cost_stands_beside_them(c
     labels = [cells.cells[1] for cells in found.rows]
     assert labels == [
         "likelihood of the answer", "perplexity of the answer", "SAR, N = 10", "semantic entropy, multinomial, N = 10",
-        "semantic entropy, diverse beams, N = 10", "SDLG, N = 4", "SDLG, N = 10",
+        "semantic entropy, diverse beams, N = 10", "semantic entropy, SDLG, N = 4", "semantic entropy, SDLG, N = 10",
     ]  # fmt: skip
-    _, _, own, paired, error, error_paired, _, _, time, tokens, right = row(found, view.label, "SDLG, N = 4")
+    _, _, own, paired, error, error_paired, _, _, time, tokens, right = row(
+        found, view.label, "semantic entropy, SDLG, N = 4"
+    )
     wrong = view.wrong(view.target)
     assert right == f"{sum(wrong == 0)} of {len(wrong)}"
     assert own.value == pytest.approx(brute_auroc(costed, "sdlg", "SE*_SDLG", n=4))
@@ -642,7 +644,7 @@ def test_scores_are_compared_with_perplexity_and_their_cost_stands_beside_them(c
     assert paired.low < paired.value < paired.high
     assert baseline[3] == ""
     assert (baseline[8].value, baseline[9].value) == (1.0, 45.0)  # the answer alone
-    whole = row(found, view.label, "SDLG, N = 10")
+    whole = row(found, view.label, "semantic entropy, SDLG, N = 10")
     assert 1.0 < time.value < whole[8].value
     assert 45 < tokens.value < whole[9].value
 
@@ -651,7 +653,7 @@ def test_the_error_rate_is_that_of_the_most_certain_share(costed):
     view = views_of([load_run(costed)])[0]
     scores, wrong = view.scores("sdlg", "SE*_SDLG"), view.wrong(view.target)
     kept = np.argsort(scores)[: round(0.8 * len(scores))]
-    found = row(table(read_report([costed]), "against-cost"), view.label, "SDLG, N = 10")
+    found = row(table(read_report([costed]), "against-cost"), view.label, "semantic entropy, SDLG, N = 10")
     assert found[4].value == pytest.approx(wrong[kept].mean())
 
 
@@ -659,7 +661,7 @@ def test_auroc_is_drawn_against_the_cost(costed):
     lines = {line.label: line for line in chart(read_report([costed]), "auroc-cost-1-truthfulqa-smollm2").lines}
     assert lines["perplexity of the answer"].is_point
     assert lines["perplexity of the answer"].x == (1.0,)
-    sdlg = lines["SDLG"]
+    sdlg = lines["semantic entropy, SDLG"]
     assert len(sdlg.x) == 9
     assert list(sdlg.x) == sorted(sdlg.x)
 
@@ -671,7 +673,7 @@ def test_what_was_chosen_on_one_half_is_told_on_the_other(tmp_path):
     assert "chosen on the first half and told on the other" in found.caption
     other = half_a(view)
     expected = brute_auroc(folder, "sdlg", "SE*_SDLG", keep=lambda name: not other(name))
-    assert row(found, view.label, "SDLG, N = 10")[2].value == pytest.approx(expected)
+    assert row(found, view.label, "semantic entropy, SDLG, N = 10")[2].value == pytest.approx(expected)
 
 
 # -- words ------------------------------------------------------------------------------------------------------

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 _ANSWER = ("greedy_negative_log_likelihood", "perplexity", "mean_token_entropy")
 _MEANINGS = ("semantic_entropy_frequency", "number_of_clusters")
 _AGREEMENT = ("degree_entailment", "lexical_similarity")
+_BRANCHES = ("branch_disagreement", "cocoa_branch_mass")  # of SDLG's sequences
 # What `auto` chooses from: few sets, from cheap to dear. HEADLINE stands for the method's own semantic entropy.
 HEADLINE = "semantic entropy"
 CANDIDATES: tuple[tuple[str, ...], ...] = (
@@ -39,7 +40,8 @@ CANDIDATES: tuple[tuple[str, ...], ...] = (
     (*_ANSWER, HEADLINE),
     (*_ANSWER, *_MEANINGS),
     (*_ANSWER, *_AGREEMENT),
-    (*_ANSWER, HEADLINE, *_MEANINGS, *_AGREEMENT),
+    (*_ANSWER, *_BRANCHES),
+    (*_ANSWER, HEADLINE, *_MEANINGS, *_AGREEMENT, *_BRANCHES),
     (*_ANSWER, "cocoa_log_perplexity", "sar", "probability_not_true"),
 )
 FEWEST_DEFINED = 0.8  # of the answers must have a measure that `auto` may take

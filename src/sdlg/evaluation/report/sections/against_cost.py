@@ -70,8 +70,10 @@ _KINDS = (
     _Kind("semantic entropy, diverse beams", "diverse_beam", "SE*_DBS"),
     _Kind("disagreement, diverse beams", "diverse_beam", "disagreement", stroke="dotted"),
     _Kind("semantic entropy, steered", "steered", "semantic_entropy_self_normalised"),
-    _Kind("SDLG", "sdlg", "SE*_SDLG", 4),
-    _Kind("SDLG", "sdlg", "SE*_SDLG"),
+    _Kind("semantic entropy, SDLG", "sdlg", "SE*_SDLG", 4),
+    _Kind("semantic entropy, SDLG", "sdlg", "SE*_SDLG"),
+    _Kind("CoCoA, SDLG", "sdlg", "CoCoA_SDLG", 4, stroke="dotted"),
+    _Kind("CoCoA, SDLG", "sdlg", "CoCoA_SDLG", stroke="dotted"),
 )
 
 
