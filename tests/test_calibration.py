@@ -381,7 +381,7 @@ def write_run(folder: Path, n: int = 200, unjudged: int = 3, undefined: int = 4,
         changes={"samples": 2, "max_tokens": 32}, similarity_model="minilm",
         methods=("sdlg", "multinomial:temperature=0.5", "multinomial:temperature=1.0"), **plan,
     )  # fmt: skip
-    data = {"name": "triviaqa", "sha256": "ab" * 32, "rows": 8837, "evaluated": n}
+    data = {"name": "triviaqa", "sha256": "ab" * 32, "rows": 8837, "evaluated": n, "folder": "/home/me"}
     config = {"format": "sdlg.run/1", "data": data, "sessions": [{"sdlg": "0.1.0"}], "plan": made.to_dict()}
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "run.json").write_text(json.dumps(config))

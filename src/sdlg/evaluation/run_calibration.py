@@ -160,7 +160,7 @@ def describe(run: RunResults, choice: Choice) -> Origin:
         samples=_samples(run, choice.samples),
         metric=pick("metric of this run", {name: name for name in run.metrics}, metric),
         threshold=choice.threshold,
-        data=dict(run.config["data"]),
+        data={name: value for name, value in run.config["data"].items() if name != "folder"},  # of this machine only
         options=flat_options(asdict(_clustered(method.options, _clustering(measures)))),
     )
 
