@@ -82,8 +82,8 @@ EVAL   := OMP_NUM_THREADS=1 timeout --signal=INT $(STAGE) $(BIN)/sdlg eval --dat
 MORE   := OMP_NUM_THREADS=1 timeout --signal=INT $(STAGE) $(BIN)/sdlg eval measure --measures 'P(True)'
 SHORT  := --prompt plain --stop-at sentence
 # Without those that compare every two answers: on sentences the NLI model would take longer than the language model.
-SOME   := --measures 'PE,LN-PE,SE_MS,SE*_MS,SE*_DBS,SE*_SDLG,number_of_clusters,perplexity,G-NLL,coverage,disagreement'
-MOST   := --measures 'PE,LN-PE,G-NLL,perplexity,mean_token_entropy,SAR,sentSAR,number_of_clusters,disagreement,CoCoA_PPL,CoCoA_MSP,CoCoA_MTE,SE_MS,SE*_MS,SE*_DBS,SE*_SDLG,DSE,lexical_similarity,coverage'
+SOME   := --measures 'PE,LN-PE,SE_MS,SE*_MS,SE*_DBS,SE*_SDLG,number_of_clusters,perplexity,G-NLL,coverage,disagreement,CoCoA_SDLG,branch_disagreement'
+MOST   := --measures 'PE,LN-PE,G-NLL,perplexity,mean_token_entropy,SAR,sentSAR,number_of_clusters,disagreement,CoCoA_PPL,CoCoA_MSP,CoCoA_MTE,SE_MS,SE*_MS,SE*_DBS,SE*_SDLG,DSE,lexical_similarity,coverage,CoCoA_SDLG,branch_disagreement'
 TRIVIAQA := --data triviaqa $(SHORT) --max-tokens 16
 COQA     := --data coqa $(SHORT) --max-tokens 20
 OPEN     := --data open_questions --stop-at sentence --max-tokens 40

@@ -57,13 +57,13 @@ def _cell(row: Row) -> str:
     if not row["AUROC"]:
         return row["AUROC reason"]
     parts = [_number(row["AUROC"])]
-    if row["− perplexity"]:
+    if row["− perplexity low"]:
         value, low, high = (_number(row[f"− perplexity{end}"], signed=True) for end in ("", " low", " high"))
         mark = "**" if float(row["− perplexity low"]) > 0 else ""
         parts.append(f"{mark}{value} ({low} to {high}){mark}")
     rates = " / ".join(f"{100 * float(row[f'error rate, {share} given']):.0f}" for share in ("80%", "50%"))
-    time = float(row["time, × the answer"])
-    return "<br>".join((*parts, f"{rates} %, {time:.1f}×, {float(row['tokens']):.0f}"))
+    time = f"{float(row['time, × the answer']):.1f}×, " if row["time, × the answer"] else ""
+    return "<br>".join((*parts, f"{rates} %, {time}{float(row['tokens']):.0f}"))
 
 
 def _number(text: str, *, signed: bool = False) -> str:

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fakes import CAPITAL, MEANINGS, FakeNli
+from fakes import CAPITAL, CONTRADICTION, ENTAILMENT, MEANINGS, FakeNli
 from sdlg import ScriptedModel
 from sdlg.cli import main
 from sdlg.clustering import PairMemory, cluster_answers
@@ -273,6 +273,30 @@ def test_the_answer_among_draws_is_clustered_as_they_are_and_asks_no_pair_again(
     assert 0 < expected == pytest.approx(run.values("multinomial", "disagreement")[0])
     assert run.values("multinomial", f"disagreement @ {other}")[0] == 0.0
     assert len(asked) == len(set(asked))
+
+
+def test_the_answer_among_few_draws_does_not_know_of_later_ones(tmp_path, scripted, monkeypatch):
+    """One draw that means what both do joins the answer and the others, but only from where it was drawn on."""
+
+    def through(middle):
+        def joined(first, second):
+            return ENTAILMENT if middle in (first, second) else CONTRADICTION
+
+        return lambda name, **_: FakeNli(joined)
+
+    data = write(tmp_path / "q.jsonl", ROWS[:1])
+    changes = {"equivalence": "strict", "linkage": "components"}
+    plan = plan_of(data, methods=("multinomial",), samples=8, measures=("disagreement",), changes=changes)
+    run_evaluation(plan, tmp_path / "first")
+    found = load_run(tmp_path / "first").generated["paris"]
+    texts = (found.answer.text, *found.methods["multinomial"].texts[:-1])
+    place = next(k for k, text in enumerate(texts) if k > 1 and text not in texts[:k])
+    monkeypatch.setattr(run_models, "load_nli", through(texts[place]))
+    run_evaluation(plan, tmp_path / "run")
+    run = load_run(tmp_path / "run")
+    expected = sum(text != texts[0] for text in texts[1:place]) / (place - 1)
+    assert 0 < expected == run.values("multinomial", "disagreement", place)[0]
+    assert run.values("multinomial", "disagreement", place + 1)[0] == 0.0
 
 
 def test_a_table_with_gaps_is_filled_as_one_without_would_have_been():

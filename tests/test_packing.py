@@ -421,3 +421,22 @@ def test_a_tree_alone_copies_no_keys(monkeypatch):
     config = network.model.config
     assert seen == [(1, config.num_key_value_heads, 4, config.head_dim)] * config.num_hidden_layers
     assert config.num_key_value_heads < config.num_attention_heads
+
+
+@pytest.mark.parametrize("family", ["llama", "gemma3"])
+def test_kernels_may_lay_out_what_they_find_in_their_own_way(family, monkeypatch):
+    """As CUDA's do: (1, q, heads, width) in memory."""
+    attend = torch.nn.functional.scaled_dot_product_attention
+
+    def other_layout(*given, **named):
+        return attend(*given, **named).transpose(1, 2).contiguous().transpose(1, 2)
+
+    monkeypatch.setattr(torch.nn.functional, "scaled_dot_product_attention", other_layout)
+    assert Network(tiny_model(family)).packs
+
+
+@pytest.mark.parametrize("name", ["position_bias", "softcap"])
+def test_a_network_whose_attention_does_more_is_not_packed(name, monkeypatch):
+    attend = packing._attend
+    monkeypatch.setattr(packing, "_attend", lambda *given, **named: attend(*given, **{**named, name: torch.ones(1)}))
+    assert not Network(tiny_model("llama")).packs

@@ -92,7 +92,11 @@ def calibrate_several(
     if must_be_better and comparison["better_in"] < BETTER_IN:
         direction = measured.directions[single.column] > 0
         alone = calibrate(measured.values[:, single.column], wrong, higher_is_less_certain=direction, choice=choice)
-        note = f"{single.name} alone was taken, since no combination was shown to be better: {words}"
+        tried = len({k for columns in sets for k in columns})
+        note = (
+            f"{single.name} alone was taken, since no combination was shown to be better: {words}. It is the best of "
+            f"{tried} on these very answers, so its own figures are a little too good"
+        )
         return replace(alone, columns=(single.column,), comparison=comparison, notes=(note, *alone.notes))
     return replace(combined, dropped=dropped, comparison=comparison, notes=(words, *combined.notes))
 

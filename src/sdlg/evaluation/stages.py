@@ -18,7 +18,6 @@ from ..measures import Measure, MeasureInputs, inputs_of
 from ..measures.inputs import ComputedInputs, InputModels, compute_inputs
 from ..measures.measuring import explained, needed_fields
 from ..measures.table import Unavailable, measure_all
-from ..options import Clustering
 from ..records import Estimate, Sample, Sampled
 from ..sampling import SAMPLERS, InitialAnswer, SamplingRequest, initial_answer
 from ..sampling.request import as_sample
@@ -161,7 +160,7 @@ class _Measuring:
         reasons: dict[str, str] = {}
         for suffix, wanted in missing.items():
             for inputs, clusters, measures in self._parts(suffix, wanted):
-                computed = self._compute(inputs, clusters, measures, suffix)
+                computed = self._compute(inputs, clusters, measures)
                 counts = self._counts(computed.inputs, clusters, measures)
                 for name, measure in measures.items():
                     values[f"{name}{suffix}"] = [_value(at_count[name]) for at_count in counts]
@@ -173,36 +172,31 @@ class _Measuring:
     def _parts(
         self, suffix: str, wanted: Mapping[str, Measure]
     ) -> list[tuple[MeasureInputs, list[tuple[int, ...]] | None, dict[str, Measure]]]:
-        """Measures of the answer and of the samples, each with what they are about and its clusters."""
-        of_samples = {name: measure for name, measure in wanted.items() if not measure.of_answer}
-        of_answer = {name: measure for name, measure in wanted.items() if measure.of_answer}
-        clusters = self._clusters_by_count(suffix)
-        is_first = self._about_answer is self._inputs
-        parts = [(self._inputs, clusters, of_samples), (self._about_answer, clusters if is_first else None, of_answer)]
-        return [part for part in parts if part[2]]
+        """Measures of the samples and of the answer, each with what they are about and its clusters, if they matter."""
+        parts = []
+        for inputs, of_answer in ((self._inputs, False), (self._about_answer, True)):
+            measures = {name: measure for name, measure in wanted.items() if measure.of_answer == of_answer}
+            if measures:
+                needs_clusters = "clusters" in needed_fields(measures.values())
+                clusters = self._clusters_by_count(inputs.texts or (), suffix) if needs_clusters else None
+                parts.append((inputs, clusters, measures))
+        return parts
 
-    def _clusters_by_count(self, suffix: str) -> list[tuple[int, ...]]:
-        """Clusters of the first 1, 2, … samples. Not the beginning of all clusters: a later answer may join two."""
-        clustering = self._models.plan.all_clusterings[suffix]
-        return [self._clusters(self._texts[:n], clustering) for n in range(1, len(self._texts) + 1)]
-
-    def _clusters(self, texts: Sequence[str], clustering: Clustering) -> tuple[int, ...]:
-        """Pairs that were judged already are not judged again."""
-        judge, nli = self._memory.judge, self._models.plan.nli
-        return cluster_answers(self._question.text, texts, judge, clustering, nli=nli).numbers
+    def _clusters_by_count(self, texts: Sequence[str], suffix: str) -> list[tuple[int, ...]]:
+        """Clusters of the first 1, 2, … answers. Not the beginning of all clusters: a later answer may join two."""
+        plan, judge = self._models.plan, self._memory.judge  # it asks no pair again
+        clustering = plan.all_clusterings[suffix]
+        return [
+            cluster_answers(self._question.text, texts[:n], judge, clustering, nli=plan.nli).numbers
+            for n in range(1, len(texts) + 1)
+        ]
 
     def _compute(
-        self,
-        inputs: MeasureInputs,
-        clusters: list[tuple[int, ...]] | None,
-        measures: Mapping[str, Measure],
-        suffix: str,
+        self, inputs: MeasureInputs, clusters: list[tuple[int, ...]] | None, measures: Mapping[str, Measure]
     ) -> ComputedInputs:
         """What these measures need, under these clusters: an assessment is about them."""
         needed, plan = needed_fields(measures.values()), self._models.plan
         model = self._models.language_model if needed - AT_HAND else None
-        if clusters is None and "clusters" in needed:
-            clusters = [self._clusters(inputs.texts or (), plan.all_clusterings[suffix])]
         inputs = replace(inputs, clusters=clusters[-1] if clusters else None)
         if needed & ALL_PAIRS:
             inputs = self._with_all_pairs(inputs)

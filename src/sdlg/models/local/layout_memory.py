@@ -17,7 +17,7 @@ from ...loading.cache_folder import home_folder
 from .layouts import LAYOUTS, choose_layout
 from .network import Network
 
-_PROBE_VERSION = 1  # raise it when layouts or their test change
+_PROBE_VERSION = 2  # raise it when layouts or their test change
 
 
 def remembered_layout(network: Network, folder: Path) -> str:

@@ -19,7 +19,10 @@ from transformers.cache_utils import Cache
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import sdpa_mask
 
+from ...errors import NotSupported
+
 _ATTENTION = "sdlg_packed"  # as transformers knows it
+_NOT_PACKED = ("position_bias", "softcap")  # change scores: of a network that has them every question is run alone
 _MOST_TOKENS = 1024  # of a pass of several: bounds its memory, and how long the smallest waits for the largest
 
 
@@ -141,6 +144,8 @@ def _attend(
     if not isinstance(key, _States):
         attended: tuple[Tensor, None] = sdpa_attention_forward(module, query, key, value, attention_mask, **kwargs)
         return attended
+    if any(kwargs.get(name) is not None for name in _NOT_PACKED):
+        raise NotSupported(f"attention with {' or '.join(_NOT_PACKED)} cannot be packed")
     queries = _split(query, [mask.shape[-2] for mask in key.masks], 2)
     each = zip(queries, key.parts, value.parts, key.masks, strict=True)
     scaling = kwargs.get("scaling")
@@ -166,7 +171,7 @@ def _attend_in_groups(query: Tensor, keys: Tensor, values: Tensor, mask: Tensor,
         attn_mask=mask.repeat(1, 1, of_group, 1),
         scale=scaling,
     )
-    return found.view(1, heads, asked, -1).transpose(1, 2)
+    return found.reshape(1, heads, asked, -1).transpose(1, 2)  # kernels lay it out in their own ways
 
 
 def _attend_in_lanes(

@@ -33,8 +33,8 @@ _NOTES = (
     "Time and tokens are means for a question, the answer included; time is told as a multiple of that of the greedy "
     "answer alone, since seconds hang on the machine and on how many questions were in flight. Sampling as it ran, in "
     "proportion to the tokens where only the first sequences count, and the judge of meaning at the run's seconds for "
-    "a pair, for the pairs that were asked. The time of a sentence encoder (SAR, CoCoA) is not in it; P(True) counts "
-    "as a second prompt.",
+    "a pair, for the pairs that were asked. The time of a sentence encoder (SAR, CoCoA of draws) is not in it; P(True) "
+    "counts as a second prompt.",
 )
 _NO_SECONDS = "the run did not record the seconds of each method"
 _PERPLEXITY = "perplexity of the answer"
