@@ -13,6 +13,7 @@ from statistics import median
 
 from sdlg.models import load_model
 from sdlg.models.base import DecodeRequest
+from sdlg.models.local.transformers_model import TransformersModel
 from sdlg.options import Decoding
 from sdlg.records import Question, StopRule
 
@@ -27,6 +28,7 @@ def main() -> None:
     parser.add_argument("--sequences", type=int, default=10)
     chosen = parser.parse_args()
     model = load_model("smollm2")
+    assert isinstance(model, TransformersModel)
     network = model._network
     decoding = Decoding(strategy="multinomial", max_tokens=chosen.tokens)
     print("| tokens of the prompt | keys copied, ms a step | asked as one, ms a step | ratio |\n|---|---|---|---|")
