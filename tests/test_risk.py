@@ -554,6 +554,17 @@ def test_every_calibration_in_the_package_can_be_read_and_all_but_one_were_shown
     assert unsure == {("gemma3-270m", "open_questions")}
 
 
+def test_the_documentation_says_what_the_packaged_calibrations_are():
+    docs = (Path(__file__).parents[1] / "docs/evaluation.md").read_text(encoding="utf-8")
+    rows = {line.split("`")[1]: line.strip(" |").split(" | ") for line in docs.splitlines() if line.startswith("| `")}
+    for path in lookup.FOLDER.glob("*.json"):
+        made = Risk.load(path)
+        right, auroc, skill = rows[path.stem][-3:]
+        assert right.split()[0] == str(made.n - made.n_wrong)
+        assert auroc == f"{made.out_of_fold['auroc']['value']:.3f}"[1:]
+        assert skill.startswith(f"{made.out_of_fold['skill']['value']:.0%}".replace("%", " %"))
+
+
 @pytest.mark.parametrize(
     ("prompt", "stop_at", "context", "measured_on"),
     [
