@@ -174,12 +174,14 @@ class _Measuring:
     ) -> list[tuple[MeasureInputs, list[tuple[int, ...]] | None, dict[str, Measure]]]:
         """Measures of the samples and of the answer, each with what they are about and its clusters, if they matter."""
         parts = []
+        found: dict[tuple[str, ...], list[tuple[int, ...]]] = {}  # of SDLG the answer is the first sample
         for inputs, of_answer in ((self._inputs, False), (self._about_answer, True)):
             measures = {name: measure for name, measure in wanted.items() if measure.of_answer == of_answer}
+            texts = inputs.texts or ()
+            if "clusters" in needed_fields(measures.values()) and texts not in found:
+                found[texts] = self._clusters_by_count(texts, suffix)
             if measures:
-                needs_clusters = "clusters" in needed_fields(measures.values())
-                clusters = self._clusters_by_count(inputs.texts or (), suffix) if needs_clusters else None
-                parts.append((inputs, clusters, measures))
+                parts.append((inputs, found.get(texts), measures))
         return parts
 
     def _clusters_by_count(self, texts: Sequence[str], suffix: str) -> list[tuple[int, ...]]:

@@ -18,14 +18,14 @@ import numpy as np
 from ..errors import RunError
 from ..options import pick
 from ..records import Estimate
-from . import assessment, decomposition, drawn, graph, relevance, spread, tokens, variants
+from . import assessment, branches, decomposition, drawn, graph, relevance, spread, tokens, variants
 from .base import Measure, MeasureInputs
 
 PLUGINS = "sdlg.measures"
 
 MEASURES: Mapping[str, Measure] = {
     measure.name: measure
-    for module in (variants, drawn, tokens, relevance, graph, spread, assessment, decomposition)
+    for module in (variants, branches, drawn, tokens, relevance, graph, spread, assessment, decomposition)
     for measure in module.MEASURES
 }
 

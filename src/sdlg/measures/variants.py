@@ -57,44 +57,16 @@ def importance_masses(samples: MeasureInputs) -> Array:
 
 def branch_masses(samples: MeasureInputs) -> Array:
     """log ΣW."""
-    weights = semantic.branch_log_masses(samples) if _is_one_tree(samples) else _unknown(samples)
+    weights = semantic.branch_log_masses(samples) if is_one_tree(samples) else _unknown(samples)
     return semantic.cluster_log_masses(samples, weights)
-
-
-def coverage(samples: MeasureInputs) -> float:
-    """ΣW: how much of all probability was looked at."""
-    return semantic.coverage(samples) if _is_one_tree(samples) else math.nan
-
-
-def branch_disagreement(samples: MeasureInputs) -> float:
-    """1 − W(c¹)/ΣW: of the probability that was looked at, the share that means something else than the answer."""
-    if not _is_one_tree(samples):
-        return math.nan
-    clusters, log_masses = np.array(given(samples.clusters)), semantic.branch_log_masses(samples)
-    means_another = clusters != clusters[_root(samples)]
-    if not means_another.any():
-        return 0.0
-    return float(np.exp(np.logaddexp.reduce(log_masses[means_another]) - np.logaddexp.reduce(log_masses)))
-
-
-def cocoa_branch_mass(samples: MeasureInputs) -> float:
-    """How unsure the model was of the answer's words, times how much of what was looked at disagrees with it."""
-    disagreement = branch_disagreement(samples)
-    steps = math.nan if math.isnan(disagreement) else -float(semantic.mean_logprobs(samples)[_root(samples)])
-    return steps * disagreement + 0.0
-
-
-def _root(samples: MeasureInputs) -> int:
-    """The place of the answer among its branches."""
-    return given(samples.branchings).index(None)
 
 
 def log_weights(samples: MeasureInputs, weighting: str = "importance") -> Array:
     """log w of one answer and its branches."""
-    return semantic.IMPORTANCES[weighting](samples) if _is_one_tree(samples) else _unknown(samples)
+    return semantic.IMPORTANCES[weighting](samples) if is_one_tree(samples) else _unknown(samples)
 
 
-def _is_one_tree(samples: MeasureInputs) -> bool:
+def is_one_tree(samples: MeasureInputs) -> bool:
     """Whether all answers but one are branches. If not, they were sampled in another way and weights mean nothing."""
     return sum(branching is None for branching in given(samples.branchings)) == 1
 
@@ -298,41 +270,4 @@ MEASURES = (
     *_importance("importance"),
     *_importance("merged_importance"),
     *_weights_alone(),
-    Measure(
-        "coverage",
-        coverage,
-        frozenset({"logprobs", "identities", "branchings"}),
-        unit="probability",
-        higher_is_less_certain=False,
-        low=0.0,
-        high=1.0,
-        summary="Share of all probability that the answer and its branches stand for: how much to trust branch mass.",
-        equation="Σ W over distinct answers, W = p(y_≤t) of the branch, p(y¹) of the answer",
-        cost="N answers by SDLG",
-    ),
-    Measure(
-        "branch_disagreement",
-        branch_disagreement,
-        frozenset({"logprobs", "clusters", "branchings"}),
-        unit="probability",
-        higher_is_less_certain=True,
-        low=0.0,
-        high=1.0,
-        summary="Of the probability that SDLG looked at, the share that means something else than the answer (ours).",
-        equation="1 − W(c¹)/ΣW, W = p(y_≤t) of the branch, p(y¹) of the answer",
-        cost=BRANCHED,
-    ),
-    Measure(
-        "cocoa_branch_mass",
-        cocoa_branch_mass,
-        frozenset({"logprobs", "clusters", "branchings"}),
-        unit="nats per token",
-        higher_is_less_certain=True,
-        low=0.0,
-        high=math.inf,
-        summary="Confidence × consistency (CoCoA), the consistency by branch mass (ours).",
-        equation="−log p(y¹)/T · (1 − W(c¹)/ΣW)",
-        cost=BRANCHED,
-        aliases=("CoCoA_SDLG",),
-    ),
 )
