@@ -181,6 +181,15 @@ def test_the_file_is_accessible_in_light_and_dark(shown):
     assert accessibility_violations(page, "color-contrast") == []
 
 
+@pytest.mark.parametrize(("risk", "told"), [(0.782, "78%"), (0.996, ">99%"), (0.004, "<1%")])
+def test_a_risk_is_told_no_finer_than_it_was_measured_and_as_what_it_is(shown, risk, told):
+    answer_risk = AnswerRisk(risk, "about so many such answers are wrong", "measured", "perplexity", 1.2, None)
+    verdict = shown(replace(asked("rivers"), risk=answer_risk)).locator(".verdict")
+    assert verdict.locator("dd.value").first.inner_text() == told
+    assert "Only the risk is about right or wrong" in verdict.inner_text()
+    assert "This describes how" not in verdict.inner_text()
+
+
 def test_model_text_never_runs(shown):
     page = shown(asked("evil"))
     assert EVIL in page.text_content("h2")

@@ -12,6 +12,11 @@ export function wholePercent(share) {
   return `${value % 1 === 0.5 ? 2 * Math.round(value / 2) : Math.round(value)}%`;
 }
 
+/** No finer than a few hundred answers tell, and never certain. */
+export function riskPercent(risk) {
+  return risk < 0.01 ? "<1%" : risk > 0.99 ? ">99%" : wholePercent(risk);
+}
+
 export function percent(share) {
   if (!isNumber(share)) return "not known";
   return share >= 0.001 ? `${(share * 100).toFixed(1)}%` : share > 0 ? "<0.1%" : "0%";

@@ -2,7 +2,7 @@
 
 import { faint, make, visible } from "./elements.js";
 import { counted, decimal, entropyOf, grouped, likelihoodOf, oneIn, percent, scoreOf } from "./numbers.js";
-import { secondsOf, sharesOf, wholePercent } from "./numbers.js";
+import { riskPercent, secondsOf, sharesOf, wholePercent } from "./numbers.js";
 
 /** One sentence for people who do not think in nats: the same words as sdlg/views/reading.py. */
 export function reading(result) {
@@ -51,11 +51,14 @@ export function verdict(result) {
   const section = make("section", { class: "verdict" });
   const says = make("div", { class: "says" }, make("h3", {}, "Verdict"));
   says.append(make("p", { class: "reading" }, reading(result)));
+  const spread = "describes how the model's probability is spread, not whether the answer is true";
   if (result.risk) {
     const sentence = make("strong", {}, visible(result.risk.sentence));
     says.append(make("p", { class: "risk" }, sentence, `, ${visible(result.risk.basis)}`));
+    says.append(faint(`Only the risk is about right or wrong; the first sentence ${spread}.`));
+  } else {
+    says.append(faint(`This ${spread}.`));
   }
-  says.append(faint("This describes how the model's probability is spread, not whether the answer is true."));
   section.append(says, numbers(result));
   return section;
 }
@@ -74,7 +77,7 @@ function numbers(result) {
     ["Coverage", percent(result.coverage), "of all probability was looked at"],
   ];
   const risk = result.risk?.probability;
-  if (typeof risk === "number") tiles.unshift(["Risk", percent(risk), "of such answers are wrong", "main"]);
+  if (typeof risk === "number") tiles.unshift(["Risk", riskPercent(risk), "of such answers are wrong", "main"]);
   const list = make("dl", { class: "numbers" });
   for (const [name, value, unit, kind] of tiles) {
     const values = [make("dd", { class: "value" }, value), make("dd", { class: "faint" }, unit)];
