@@ -115,13 +115,25 @@ def test_its_cost_is_told():
     assert any("steered answers are worth" in note for note in sampled.notes)
 
 
+def test_a_pair_is_judged_once_however_many_answers_begin_with_it():
+    judged = []
+
+    class Counting(TownJudge):
+        def judge(self, question, pairs):
+            judged.extend(pairs)
+            return super().judge(question, pairs)
+
+    sampled = sample(samples=12, judge=Counting())
+    assert len(judged) == len(set(judged)) == sampled.cost.nli_pairs
+
+
 def test_weights_that_are_all_alike_are_worth_all_answers():
     assert effective_size([-3.0] * 8) == pytest.approx(8)
     assert effective_size([0.0, -800.0]) == pytest.approx(1)
 
 
 def test_likeness_is_that_to_the_nearest_answer_and_an_empty_text_is_like_none():
-    assert nearest(TownJudge(), "", ["Paris so", "", "Nice"], ["Lyon", "Paris"]) == ([0.95, 0.0, 0.1], 8)
+    assert nearest(TownJudge().judge, "", ["Paris so", "", "Nice"], ["Lyon", "Paris"]) == ([0.95, 0.0, 0.1], 8)
 
 
 def test_a_truncated_distribution_and_a_model_that_cannot_be_steered_are_refused():

@@ -12,7 +12,8 @@ question stands before both texts, as our judge reads them; tokens below 2 % and
 (q keeps them as they are, so weights stay finite), nor is a step with one candidate; λ's rule across answers is not
 told in the publication; and its control variate is left out, since centred by its own weighted mean it is 0.
 
-It costs what it costs: N answers one after the other, and at every step 2 · candidates · answers NLI pairs.
+It costs what it costs: N answers one after the other, and at every step 2 · candidates · answers NLI pairs, of which
+those that an earlier answer began alike with are known already.
 """
 
 from __future__ import annotations
@@ -22,10 +23,10 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
+from ..clustering import Judge, PairMemory
 from ..concurrency.limits import check_limit
 from ..errors import BadOption, NotSupported
 from ..models.base import DecodeRequest, LanguageModel
-from ..nli.base import NliModel
 from ..options import Options
 from ..records import Alternative, Cost, Generation, Sampled
 from .direct import sampled_directly
@@ -44,8 +45,9 @@ def sample_steered(request: SamplingRequest) -> Sampled:
     prompt, decoding = request.prompt(), replace(options.decoding, strategy="multinomial")
     generations: list[Generation] = []
     cost, notes = Cost(), list[str]()
+    judge = PairMemory(request.nli.judge).judge  # answers that begin alike are compared with the same ones
     for number in range(options.samples):
-        steering = _AwayFrom(request, tuple(dict.fromkeys(one.text for one in generations)))
+        steering = _AwayFrom(request, judge, tuple(dict.fromkeys(one.text for one in generations)))
         seed = (options.seed, number)
         decoded = model.decode(DecodeRequest(prompt, [()], decoding, seed, steering=steering))
         generations.append(whole_generation(model, decoded.continuations[0]))
@@ -82,6 +84,7 @@ class _AwayFrom:
     """Steers one answer away from others."""
 
     request: SamplingRequest
+    judge: Judge
     others: tuple[str, ...]
     min_probability: float = 0.02
     pairs: int = 0  # that the NLI model has judged
@@ -102,7 +105,7 @@ class _AwayFrom:
         if not self.others or len(candidates) < 2:
             return [0.0] * len(candidates)
         texts = [self.request.model.text((*token_ids, one.token_id)).strip() for one in candidates]
-        likeness, pairs = nearest(self.request.nli, self.request.question.text, texts, self.others)
+        likeness, pairs = nearest(self.judge, self.request.question.text, texts, self.others)
         self.pairs += pairs
         self._likeness = {one.token_id: value for one, value in zip(candidates, likeness, strict=True)}
         return [self._strength * value for value in likeness]
@@ -114,10 +117,10 @@ class _AwayFrom:
             self._strength = min(max(moved, 0.0), _STRONGEST)
 
 
-def nearest(nli: NliModel, question: str, texts: Sequence[str], others: Sequence[str]) -> tuple[list[float], int]:
+def nearest(judge: Judge, question: str, texts: Sequence[str], others: Sequence[str]) -> tuple[list[float], int]:
     """max_s E(text, s) of each text, and how many pairs that took. Nothing is like an empty text."""
     wanted = [(text, other) for text in texts for other in others if text and other]
-    judged = nli.judge(question, [pair for one, other in wanted for pair in ((one, other), (other, one))])
+    judged = judge(question, [pair for one, other in wanted for pair in ((one, other), (other, one))])
     entailed = iter(judged.probabilities)
     likeness = dict.fromkeys(texts, 0.0)
     for text, _ in wanted:
