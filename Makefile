@@ -123,11 +123,14 @@ TUNED  := sdlg,multinomial:temperature=0.25,multinomial:temperature=0.5,multinom
 experiments-search: $(READY)
 	$(EVAL) $(COQA) $(SOME) --methods $(TUNED) --out $(RUNS)/coqa-search
 
-# The ablation of the three scores, and the options that differ from the paper's, one at a time.
+# The ablation of the paper's three scores, and the options that differ from the paper's, one at a time; all three scores elsewhere.
+THREE  := --attribution-weight 1 --substitution-weight 1 --importance-weight 1
 SCORED := sdlg,sdlg:attribution_weight=0,sdlg:substitution_weight=0,sdlg:importance_weight=0,sdlg:merging=none,sdlg:gradient_side=premise,sdlg:attribution_unit=word,sdlg:one_word=importance
 experiments-scores: $(LMS:%=experiments-scores-%)
 $(LMS:%=experiments-scores-%): experiments-scores-%: $(VENV)/.gemma
-	$(EVAL) $(COQA) $(SOME) --model $* --methods $(SCORED) --out $(RUNS)/coqa-scores-$*
+	$(EVAL) $(COQA) $(SOME) $(THREE) --model $* --methods $(SCORED) --out $(RUNS)/coqa-scores-$*
+	$(EVAL) $(TRIVIAQA) $(SOME) $(THREE) --model $* --methods sdlg --out $(RUNS)/triviaqa-scores-$*
+	$(EVAL) $(OPEN) $(SOME) $(THREE) --model $* --methods sdlg --out $(RUNS)/open-scores-$*
 
 # The published procedure: beams for the answer and for every branch.
 experiments-paper: $(READY)

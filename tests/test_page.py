@@ -141,6 +141,7 @@ def test_a_word_opens_its_candidates_by_keyboard_and_escape_closes_them(shown):
     heads = ["Replacement", "Probability", "Attribution", "Substitution", "Importance", "Rank", "Tried"]
     assert panel.locator("thead th").all_inner_texts() == heads
     assert "25.0%" in panel.inner_text()
+    assert "Ranked by attribution and importance." in panel.inner_text()
     assert words.nth(1).get_attribute("aria-expanded") == "true"
     page.keyboard.press("Escape")
     assert panel.is_hidden()

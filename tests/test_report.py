@@ -588,7 +588,7 @@ def test_the_published_report_shows_no_question_of_the_data():
 
 
 def test_the_published_table_says_what_the_published_file_says():
-    bench = Path(__file__).parents[1] / "bench/experiments_table.py"
+    bench = Path(__file__).parents[1] / "bench/experiments_page.py"
     checked = subprocess.run([sys.executable, str(bench), "--check"], capture_output=True, text=True, check=False)
     assert checked.returncode == 0, checked.stderr
 

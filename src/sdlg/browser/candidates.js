@@ -52,9 +52,16 @@ export function fillPanel(panel, result, number, candidates, close) {
     hangs.unshift(faint(turns));
   }
   const body = candidates.length
-    ? candidateTable(result, candidates, title.id)
-    : make("p", {}, "No likely candidate was ranked for this word.");
-  panel.replaceChildren(make("div", { class: "bar-of-title" }, title, button), ...hangs, body);
+    ? [candidateTable(result, candidates, title.id), faint(`Ranked by ${rankingScores(result)}.`)]
+    : [make("p", {}, "No likely candidate was ranked for this word.")];
+  panel.replaceChildren(make("div", { class: "bar-of-title" }, title, button), ...hangs, ...body);
+}
+
+/** Those of the three scores that have a weight. */
+function rankingScores(result) {
+  const weighs = (name) => result.options.scoring[`${name}_weight`] > 0;
+  const used = ["attribution", "substitution", "importance"].filter(weighs);
+  return used.join(", ").replace(/, (?=[^,]*$)/, " and ");
 }
 
 const CANDIDATE_COLUMNS = [
