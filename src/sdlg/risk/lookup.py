@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 FOLDER = Path(__file__).parent / "packaged"
 CalibrationSource = str | Path | Risk | None  # a file of `sdlg calibrate`, PACKAGED or NONE
 _OURS = "this calibration comes with sdlg; --calibration none leaves it out"
-_SHORTER = "how many such answers are wrong was measured for first sentences only: --stop-at sentence tells the risk"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,12 +68,10 @@ class Calibrations:
         return tuple(self.risks[0].check_setup(model, nli, method, options)) if self.is_named else ()
 
     def differences(self, question: Question, model: str, nli: str, method: str, options: Options) -> list[str]:
-        """Warnings for one question; where nothing speaks of its answer but would of a first sentence, that."""
+        """Warnings for one question."""
         risk = self.for_question(question)
         if risk is None:
-            short = options.updated(stop_at="sentence")
-            has_risk = self.is_packaged and calibrations_for(PACKAGED, model, nli, method, short).for_question(question)
-            return [_SHORTER] if has_risk else []
+            return []
         return [*risk.check_setup(model, nli, method, options), *risk.differing_format(question)]
 
 
