@@ -12,6 +12,7 @@ from conftest import embedded_pipeline, tiny_model, tiny_nli, word_tokenizer
 from fakes import FakeNli
 from sdlg.errors import BadOption, BadQuestion, ModelNotFound, NotSupported, PromptTooLong, UnknownName
 from sdlg.models import load_model
+from sdlg.options import told_differences
 
 QUESTION = "When was the Declaration of Independence signed?"
 
@@ -173,3 +174,12 @@ def test_unknown_models_say_what_to_give(source):
 def test_a_chat_prompt_needs_a_template():
     with pytest.raises(NotSupported, match="plain"):
         sdlg.Pipeline((tiny_model("llama"), word_tokenizer()), FakeNli({}), prompt="chat").ask("q?")
+
+
+def test_all_differences_of_options_are_told_at_once_and_a_flood_is_counted():
+    made = {"samples": 5, "seed": 1, "stop_ids": [2, 3], "prompt": "chat", "beams": 4, "top_p": 0.5}
+    here = {"samples": 10, "seed": 1, "stop_ids": []}
+    assert told_differences(made, here) == "--samples 5, not 10, and --stop-ids 2,3, not none"
+    assert told_differences(made, {name: made[name] for name in here}) == ""
+    others = dict.fromkeys(made, "else")
+    assert told_differences(made, others).endswith(", and --prompt chat, not else, and 2 more")

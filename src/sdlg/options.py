@@ -14,6 +14,7 @@ from .errors import BadOption, UnknownName
 from .records import StopRule
 
 T = TypeVar("T")
+_TOLD = 4  # differences that an error names; the rest is counted
 
 
 def pick(kind: str, table: Mapping[str, T], name: str) -> T:
@@ -241,6 +242,21 @@ def flat_options(options: Mapping[str, Any]) -> dict[str, object]:
     for name, value in options.items():
         flat.update(value if isinstance(value, dict) else {name: value})
     return {name: list(value) if isinstance(value, tuple) else value for name, value in flat.items()}
+
+
+def told_differences(made: Mapping[str, object], here: Mapping[str, object]) -> str:
+    """What was otherwise than it is here, as flags: "--samples 5, not 10, and --seed 1, not 0"; empty: nothing."""
+    flags = [
+        f"--{name.replace('_', '-')} {_shown(made.get(name))}, not {_shown(value)}"
+        for name, value in here.items()
+        if made.get(name) != value
+    ]
+    more = [f"{len(flags) - _TOLD} more"] if len(flags) > _TOLD else []
+    return ", and ".join([*flags[:_TOLD], *more])
+
+
+def _shown(value: object) -> str:
+    return (",".join(map(str, value)) or "none") if isinstance(value, list) else str(value)
 
 
 def tupled(named: Mapping[str, Any]) -> dict[str, Any]:

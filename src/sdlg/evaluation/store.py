@@ -20,6 +20,7 @@ from ..errors import BadOption, RunError, UsageError
 from ..formats.files import write_whole
 from ..formats.lines import NAME as CHECKSUM
 from ..formats.lines import is_intact, seal
+from ..options import told_differences
 from .plan import Plan, plan_from
 from .rows import StageRow
 from .shapes import DESCRIPTION, ROWS, fits
@@ -184,16 +185,7 @@ def _cut_torn_line(path: Path) -> None:
 
 def check_same(described: Mapping[str, Any], plan: Plan, facts: Mapping[str, Any], folder: Path) -> None:
     """Refuse to go on with other options, or other data, than a run was begun with."""
-    begun = plan_from(described["plan"]).fixed()
-    for name, value in plan.fixed().items():
-        if begun.get(name) != value:
-            raise UsageError(
-                f"{folder} was made with --{name.replace('_', '-')} {_shown(begun.get(name))}, not {_shown(value)}; "
-                "use the same, or name another folder with --out"
-            )
+    if differences := told_differences(plan_from(described["plan"]).fixed(), plan.fixed()):
+        raise UsageError(f"{folder} was made with {differences}; use the same, or name another folder with --out")
     if described["data"]["sha256"] != facts["data"]["sha256"]:
         raise UsageError(f"the data {plan.data} is not what {folder} was begun with; name another folder with --out")
-
-
-def _shown(value: object) -> str:
-    return ",".join(map(str, value)) if isinstance(value, list) else str(value)

@@ -16,7 +16,7 @@ from typing import Any
 
 from ..errors import BadOption, BadQuestion, UsageError
 from ..models import same_model
-from ..options import flat_options
+from ..options import flat_options, told_differences
 from ..records import Question, is_unicode
 from .codec import ERROR_FORMAT, error_dict
 from .files import write_whole
@@ -159,11 +159,10 @@ def _check_row(where: str, row: dict[str, Any], asked: Asked, run: Mapping[str, 
     made_with = dict(row)
     for part in (flat_options(_object(row, "options", where)), _object(row, "setup", where)):
         made_with.update(part)
-    for name, value in run.items():
-        made = made_with.get(name)
-        if made != value and not (name == "model" and same_model(str(made), str(value))):
-            flag = f"--{name.replace('_', '-')}"
-            raise UsageError(f"{where} was made with {flag} {made}, not {value}; use the same, or {_OTHER_FILE}")
+    if same_model(str(made_with.get("model")), str(run.get("model"))):
+        made_with["model"] = run.get("model")
+    if differences := told_differences(made_with, run):
+        raise UsageError(f"{where} was made with {differences}; use the same, or {_OTHER_FILE}")
 
 
 def _object(row: Mapping[str, Any], name: str, where: str) -> dict[str, Any]:
