@@ -244,10 +244,15 @@ def flat_options(options: Mapping[str, Any]) -> dict[str, object]:
     return {name: list(value) if isinstance(value, tuple) else value for name, value in flat.items()}
 
 
+def flag_of(name: str) -> str:
+    """An option as the command line spells it."""
+    return f"--{name.replace('_', '-')}"
+
+
 def told_differences(made: Mapping[str, object], here: Mapping[str, object]) -> str:
     """What was otherwise than it is here, as flags: "--samples 5, not 10, and --seed 1, not 0"; empty: nothing."""
     flags = [
-        f"--{name.replace('_', '-')} {_shown(made.get(name))}, not {_shown(value)}"
+        f"{flag_of(name)} {_shown(made.get(name))}, not {_shown(value)}"
         for name, value in here.items()
         if made.get(name) != value
     ]

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..evaluation.choice import Choice
+from ..options import flag_of
 
 if TYPE_CHECKING:
     from ..risk import RejectionRule, Risk
@@ -38,7 +39,7 @@ def add_calibrate(commands: Any) -> None:
     for option in fields(Choice):
         text = option.metadata["help"] + ("" if option.default is None else f" (default: {option.default})")
         sort = {"int": int, "float": float}.get(str(option.type).removesuffix(" | None"), str)
-        flag = f"--{option.name.replace('_', '-')}"
+        flag = flag_of(option.name)
         calibrate.add_argument(
             flag, type=sort, default=option.default, metavar=option.metadata["metavar"], help=text.replace("%", "%%")
         )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import BadOption
 from ..evaluation.defaults import DEFAULT_METHODS, DEFAULT_METRICS
-from ..options import DEFAULT_MODEL, DEFAULT_NLI, DEFAULT_SIMILARITY
+from ..options import DEFAULT_MODEL, DEFAULT_NLI, DEFAULT_SIMILARITY, flag_of
 from .files import names_in, quiet_transformers
 from .flags import add_gradients, add_models, add_options, named_engine, named_options
 
@@ -158,7 +158,7 @@ def _refuse_changes(parsed: argparse.Namespace, begun: Plan | None, folder: Path
         if getattr(parsed, name) not in (default, getattr(begun, name)):
             changed.append(name)
     if changed:
-        flag = f"--{changed[0].replace('_', '-')}"
+        flag = flag_of(changed[0])
         raise BadOption(
             f"{folder} keeps the options it was begun with; leave out {flag}, or name --data and another --out"
         )

@@ -19,6 +19,7 @@ from ..options import (
     PRESETS,
     EngineOptions,
     Options,
+    flag_of,
     option_groups,
     options_from,
     tupled,
@@ -71,7 +72,7 @@ def add_models(command: argparse.ArgumentParser, engine_flag: str = "--engine") 
 def _add_engine(models: Any, engine_flag: str) -> None:
     """A flag for every field of the engine's options; the engine itself may need another name."""
     for option in fields(EngineOptions):
-        flag = engine_flag if option.name == "engine" else f"--{option.name.replace('_', '-')}"
+        flag = engine_flag if option.name == "engine" else flag_of(option.name)
         choices = option.metadata.get("choices")
         shown = "{" + ",".join(choices) + "}" if choices else "N"
         models.add_argument(
@@ -114,7 +115,7 @@ def named_models(parsed: argparse.Namespace) -> list[str]:
     plain = argparse.ArgumentParser()
     add_asking(add_models(plain))
     usual = {name: value for name, value in vars(plain.parse_args([])).items() if name not in ("method", "measures")}
-    return [f"--{name.replace('_', '-')}" for name, value in usual.items() if getattr(parsed, name) != value]
+    return [flag_of(name) for name, value in usual.items() if getattr(parsed, name) != value]
 
 
 def load_pipeline(parsed: argparse.Namespace, **more: Any) -> Pipeline:
@@ -199,12 +200,12 @@ def _add_fields(group: Any, kind: type) -> None:
         text = f"{option.metadata['help']} ({_defaults(option.name)})"
         choices = option.metadata.get("choices")
         shown = "{" + ",".join(choices) + "}" if choices else {int: "N", float: "X"}[sort]
-        group.add_argument(f"--{option.name.replace('_', '-')}", type=sort, metavar=shown, help=text.replace("%", "%%"))
+        group.add_argument(flag_of(option.name), type=sort, metavar=shown, help=text.replace("%", "%%"))
 
 
 def _add_repeated(group: Any, name: str, text: str) -> None:
     sort: type = int if name.endswith("ids") else str
-    flag = f"--{name.replace('_', '-')}"
+    flag = flag_of(name)
     group.add_argument(flag, type=sort, nargs="+", action="extend", metavar="X", help=f"{text} (default: none)")
 
 

@@ -16,7 +16,18 @@ from ..errors import BadOption, RunError
 from ..measures.base import Measure
 from ..measures.table import all_measures, find_measure
 from ..models import checked_name
-from ..options import DEFAULT_NLI, GROUPS, Clustering, Options, flat_options, option_groups, options_from, pick, tupled
+from ..options import (
+    DEFAULT_NLI,
+    GROUPS,
+    Clustering,
+    Options,
+    flag_of,
+    flat_options,
+    option_groups,
+    options_from,
+    pick,
+    tupled,
+)
 from ..sampling import SAMPLERS
 from .defaults import DEFAULT_METHODS, DEFAULT_METRICS
 
@@ -182,7 +193,7 @@ def _setting(method: str, text: str) -> tuple[str, Any]:
     if option in _OF_THE_RUN:
         raise BadOption(
             f"{option} cannot differ between methods: all methods of a run are about the same answer; "
-            f"use --{option.replace('_', '-')} {value}, or make another run"
+            f"use {flag_of(option)} {value}, or make another run"
         )
     group = pick("option", option_groups(), option)
     if group not in ("decoding", "scoring"):

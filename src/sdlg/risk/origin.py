@@ -8,7 +8,7 @@ from typing import Any
 
 from ..errors import BadOption
 from ..models import same_model
-from ..options import Options, flat_options, option_groups
+from ..options import Options, flag_of, flat_options, option_groups
 
 _CLUSTERING = ("equivalence", "linkage")
 
@@ -63,10 +63,10 @@ class Origin:
             _same_or_error("--model", self.model, model)
         _same_or_error("--method", self.family, method)
         for name, made in binding.items():
-            _same_or_error(_flag(name), made, here[name])
+            _same_or_error(flag_of(name), made, here[name])
         compared = {name: made for name, made in self.options.items() if self._matters(name) and name not in binding}
         pairs = [("--nli", self.nli, nli), ("--samples", self.samples, options.samples)]
-        pairs += [(_flag(name), made, here[name]) for name, made in compared.items()]
+        pairs += [(flag_of(name), made, here[name]) for name, made in compared.items()]
         return [
             f"the calibration was made with {flag} {made}, not {value}: the risk may be off"
             for flag, made, value in pairs
@@ -93,7 +93,3 @@ def _same_or_error(flag: str, made: Any, value: Any) -> None:
             f"the calibration was made with {flag} {made}, not {value}, and says nothing of its answers; "
             f"use {flag} {made}, or make another one with sdlg eval and sdlg calibrate"
         )
-
-
-def _flag(name: str) -> str:
-    return f"--{name.replace('_', '-')}"
