@@ -115,6 +115,15 @@ def test_the_file_shows_answer_verdict_meanings_and_tree(shown):
     assert "Copy as JSON" in page.inner_text(".details")
 
 
+@pytest.mark.parametrize("draws", [0, 5])
+def test_bars_of_meanings_can_be_compared(shown, draws):
+    page = shown(fake_pipeline(RIVERS, draws=draws).ask(QUESTION))
+    shares = page.locator(".clusters .share").all_inner_texts()
+    assert len({len(text) for text in shares}) > 1  # texts that would take bars of several widths
+    widths = page.locator(".clusters .mass").evaluate_all("bars => bars.map(bar => bar.getBoundingClientRect().width)")
+    assert max(widths) - min(widths) < 0.5
+
+
 def test_each_branch_says_what_changed_where_and_how_likely(shown):
     result = asked("rivers")
     page = shown(result)

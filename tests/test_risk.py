@@ -617,7 +617,7 @@ def test_asking_with_a_calibration_tells_the_risk_everywhere(tmp_path):
     jsonschema.validate(json.loads(result.to_json()), json.loads(SCHEMA.read_text()))
     console = Console(record=True, width=200, file=io.StringIO())
     print_result(console, result)
-    assert result.risk.sentence in console.export_text()
+    assert f"risk {result.risk.probability:.0%} — {result.risk.sentence}" in console.export_text()
     assert result.risk.sentence in result._repr_html_()
 
 

@@ -72,7 +72,7 @@ def _wavering(result: Result) -> list[RenderableType]:
 def _risk(result: Result) -> list[RenderableType]:
     if result.risk is None:
         return []
-    probability = "" if result.risk.probability is None else f"risk {result.risk.probability:.2f} — "
+    probability = "" if result.risk.probability is None else f"risk {_risk_percent(result.risk.probability)} — "
     return [Text.assemble((f"{probability}{result.risk.sentence}", "bold"), f", {result.risk.basis}")]
 
 
@@ -147,6 +147,11 @@ def _offset(result: Result, position: int) -> int:
 
 def _percent(share: float) -> str:
     return f"{share:.1%}" if share >= 0.001 else "<0.1%"
+
+
+def _risk_percent(risk: float) -> str:
+    """No finer than a few hundred judged answers can tell; as on the page."""
+    return "<1%" if risk < 0.01 else ">99%" if risk > 0.99 else f"{risk:.0%}"
 
 
 def _cost(result: Result) -> Text:
