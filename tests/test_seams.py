@@ -228,6 +228,7 @@ def test_the_papers_measure_weighs_by_the_very_token_also_where_candidates_were_
         {},
         samples=4,
         draws=0,
+        merging="same_word",
         measures=["SE*_SDLG", "semantic_entropy_merged_importance_l1_length_normalised_unnormalised_log"],
     ).ask(QUESTION)
     (merged,) = [s for s in result.samples if s.branching and s.branching.mass > math.exp(s.branching.logprob) + 1e-9]

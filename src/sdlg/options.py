@@ -141,19 +141,19 @@ class Scoring(_Checked):
 
     min_probability: float = _number(0.001, 0.0, 1.0, "candidates are tokens likelier than this")
     positions: str = _one_of("word_starts", "all", help="which tokens may be replaced")
-    merging: str = _one_of("same_word", "none", help="whether candidates that spell the same word count as one")
+    merging: str = _one_of("none", "same_word", help="whether candidates that spell the same word count as one")
     banned: str = _one_of(
         "none", "format", help="what may be no candidate: nothing more, or the prompt's format: end of text, newline, Q"
     )
-    gradient_side: str = _one_of("both", "premise", "hypothesis", help="whose NLI gradients count")
-    attribution_unit: str = _one_of("token", "word", help="what an attribution score belongs to")
+    gradient_side: str = _one_of("premise", "hypothesis", "both", help="whose NLI gradients count")
+    attribution_unit: str = _one_of("word", "token", help="what an attribution score belongs to")
     similarity: str = _one_of("cosine", "dot", help="of the embedding change and the gradient")
     embeddings: str = _one_of("nli", "mapped", help="the NLI model's own, or the language model's mapped onto them")
     ranking: str = _one_of("dense_rank", "percentile", "raw", help="how the three scores are combined")
     attribution_weight: float = _number(1 / 3, 0.0, 1e6, "weight of the attribution score in the ranking")
     substitution_weight: float = _number(1 / 3, 0.0, 1e6, "weight of the substitution score in the ranking")
     importance_weight: float = _number(1 / 3, 0.0, 1e6, "weight of the importance score in the ranking")
-    one_word: str = _one_of("scores", "importance", help="how candidates of a one-word answer are ranked")
+    one_word: str = _one_of("importance", "scores", help="how candidates of a one-word answer are ranked")
 
     def __post_init__(self) -> None:
         _Checked.__post_init__(self)
@@ -275,9 +275,7 @@ PRESETS: Mapping[str, Options] = {
         prompt="plain",
         draws=0,
         decoding=Decoding(strategy="beam", branch_strategy="beam", stop_at="sentence"),
-        scoring=Scoring(
-            merging="none", banned="format", gradient_side="premise", attribution_unit="word", one_word="importance"
-        ),
+        scoring=Scoring(banned="format"),
         clustering=Clustering(equivalence="not_contradiction", linkage="last_match"),
     ),
 }
