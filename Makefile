@@ -113,8 +113,8 @@ $(LMS:%=experiments-open-%): experiments-open-%: $(VENV)/.gemma
 # Branches that go on greedily against branches that are drawn, on short answers and on fewer sentences.
 experiments-branches: $(LMS:%=experiments-branches-%)
 $(LMS:%=experiments-branches-%): experiments-branches-%: $(VENV)/.gemma
-	$(EVAL) $(COQA) $(SOME) $(BEFORE) --model $* --methods sdlg,sdlg:branch_strategy=multinomial --out $(RUNS)/coqa-branches-$*
-	$(EVAL) $(OPEN) $(SOME) $(BEFORE) --limit 40 --model $* --methods $(OF_OPEN),sdlg:branch_strategy=multinomial,multinomial --out $(RUNS)/open-branches-$*
+	$(EVAL) $(COQA) $(SOME) --model $* --methods sdlg,sdlg:branch_strategy=multinomial --out $(RUNS)/coqa-branches-$*
+	$(EVAL) $(OPEN) $(SOME) --limit 40 --model $* --methods $(OF_OPEN),sdlg:branch_strategy=multinomial,multinomial --out $(RUNS)/open-branches-$*
 
 # The NLI model is asked for every candidate of every token: minutes a question, so few of them.
 experiments-steered: $(READY)
@@ -125,7 +125,7 @@ TUNED  := sdlg,multinomial:temperature=0.25,multinomial:temperature=0.5,multinom
 experiments-search: $(READY)
 	$(EVAL) $(COQA) $(SOME) --methods $(TUNED) --out $(RUNS)/coqa-search
 
-# The ablation of the three scores, and without the substitution score on the other data.
+# The ablation of the three scores (answers of one word are ranked by importance in all of them), and without the substitution score on the other data.
 SCORED := sdlg,sdlg:attribution_weight=0,sdlg:substitution_weight=0,sdlg:importance_weight=0
 experiments-scores: $(LMS:%=experiments-scores-%)
 $(LMS:%=experiments-scores-%): experiments-scores-%: $(VENV)/.gemma
@@ -133,13 +133,13 @@ $(LMS:%=experiments-scores-%): experiments-scores-%: $(VENV)/.gemma
 	$(EVAL) $(TRIVIAQA) $(MOST) --model $* --methods sdlg:substitution_weight=0 --out $(RUNS)/triviaqa-scores-$*
 	$(EVAL) $(OPEN) $(MOST) --model $* --methods sdlg:substitution_weight=0 --out $(RUNS)/open-scores-$*
 
-# The paper's four options, one at a time, against those that were the default before them; and importance alone, which has no gradient.
+# What was the default before the paper's four options, in all cells; against it, the four one at a time on CoQA.
 OPTIONS := sdlg,sdlg:merging=none,sdlg:gradient_side=premise,sdlg:attribution_unit=word,sdlg:one_word=importance
 experiments-options: $(LMS:%=experiments-options-%)
 $(LMS:%=experiments-options-%): experiments-options-%: $(VENV)/.gemma
 	$(EVAL) $(COQA) $(SOME) $(BEFORE) --model $* --methods $(OPTIONS) --out $(RUNS)/coqa-options-$*
-	$(EVAL) $(COQA) $(SOME) $(BEFORE) --substitution-weight 0 --model $* --methods sdlg:attribution_weight=0,sdlg:importance_weight=0 --out $(RUNS)/coqa-single-$*
-	$(EVAL) $(OPEN) $(SOME) $(BEFORE) --substitution-weight 0 --model $* --methods sdlg:attribution_weight=0 --out $(RUNS)/open-single-$*
+	$(EVAL) $(TRIVIAQA) $(SOME) $(BEFORE) --model $* --methods sdlg --out $(RUNS)/triviaqa-options-$*
+	$(EVAL) $(OPEN) $(SOME) $(BEFORE) --model $* --methods sdlg --out $(RUNS)/open-options-$*
 
 # The published procedure: beams for the answer and for every branch.
 experiments-paper: $(READY)

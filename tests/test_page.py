@@ -159,12 +159,15 @@ def test_a_word_opens_its_candidates_by_keyboard_and_escape_closes_them(shown):
     assert words.last.evaluate("word => word === document.activeElement")
 
 
-def test_candidates_of_a_one_word_answer_may_be_ranked_by_importance_alone(shown):
+@pytest.mark.parametrize(
+    ("one_word", "told"), [("importance", "importance"), ("scores", "attribution, substitution and importance")]
+)
+def test_candidates_of_a_one_word_answer_say_what_ranked_them(shown, one_word, told):
     result = asked("rivers")
-    options = result.options.updated(one_word="importance")
+    options = result.options.updated(one_word=one_word)
     page = shown(replace(result, options=options, words=result.words[1:2]))
     page.locator(".word").first.click()
-    assert "Ranked by importance." in page.inner_text(".panel")
+    assert f"Ranked by {told}." in page.inner_text(".panel")
 
 
 def test_candidates_say_whether_they_were_tried(shown):

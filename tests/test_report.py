@@ -301,6 +301,28 @@ def test_ablation_runs_of_the_same_data_are_compared(tmp_path):
     assert [line.label for line in lines] == ["all three", "importance"]
 
 
+def test_ablation_runs_with_other_options_are_not_mixed(tmp_path):
+    runs = [
+        write_run(tmp_path / name, questions=40, seed=seed, options={**weights, **others})
+        for seed, (name, weights, others) in enumerate(
+            [
+                ("all", {}, {}),
+                ("one", {"attribution_weight": 0.0}, {}),
+                ("merged", {}, {"merging": "same_word"}),
+                ("merged-one", {"importance_weight": 0.0}, {"merging": "same_word"}),
+                ("alone", {}, {"gradient_side": "both"}),  # nothing to compare it with
+            ]
+        )
+    ]
+    report = read_report(runs)
+    usual = chart(report, "ablation-1-truthfulqa-smollm2-all")
+    merged = chart(report, "ablation-3-truthfulqa-smollm2-merged")
+    assert [line.label for line in usual.lines] == ["all three", "substitution + importance"]
+    assert [line.label for line in merged.lines] == ["all three", "attribution + substitution"]
+    assert "merging=same_word" in merged.title
+    assert "merging" not in usual.title
+
+
 def test_weights_have_names():
     assert weights_name((1.0, 1.0, 1.0)) == "all three"
     assert weights_name((0.0, 1.0, 1.0)) == "substitution + importance"

@@ -34,7 +34,8 @@ LONG = {
 TOKYO = {"": {"東": 0.6, "京": 0.3, "🗼": 0.1}, "東": {"京": 0.8, "北": 0.2}}
 EMPTY = {"": {"<end>": 0.8, "Paris": 0.2}}
 CERTAIN = {"": {"Paris": 1.0}}
-SCRIPTS = {"capital": CAPITAL, "long": LONG, "tokyo": TOKYO, "empty": EMPTY, "certain": CERTAIN}
+MERGED = {"": {"It": 0.5, "Paris": 0.3, "paris": 0.1, "Lyon": 0.1}}
+SCRIPTS = {"capital": CAPITAL, "long": LONG, "tokyo": TOKYO, "empty": EMPTY, "certain": CERTAIN, "merged": MERGED}
 
 WEIGHTINGS, LIKELIHOODS = ("importance", "merged_importance", "branch_mass", "uniform"), ("length_normalised", "total")
 VARIANTS = list(product(SCRIPTS, WEIGHTINGS, LIKELIHOODS, ("normalised", "unnormalised")))
@@ -119,9 +120,10 @@ def recomputed(result: dict) -> dict[str, float]:
 
 @pytest.mark.parametrize(("script", "weighting", "likelihood", "logarithm"), VARIANTS)
 def test_every_number_can_be_recomputed_from_the_json_alone(script, weighting, likelihood, logarithm):
-    result = asked(script, weighting=weighting, likelihood=likelihood, logarithm=logarithm, draws=0)
+    estimation = {"weighting": weighting, "likelihood": likelihood, "logarithm": logarithm}
+    result = asked(script, **estimation, draws=0, merging="same_word")
     samples, options = result["samples"], result["options"]["estimation"]
-    assert options == {"weighting": weighting, "likelihood": likelihood, "logarithm": logarithm}
+    assert options == estimation
     near = {"rel": 1e-9, "abs": 1e-9}
     assert {name: found["value"] for name, found in result["estimates"].items()} == pytest.approx(
         recomputed(result), **near

@@ -110,7 +110,7 @@ def scripted(script=SCRIPT, **scoring):
     return model, answer, find_candidates(model, answer, places, prompt.stop, options.scoring)
 
 
-def test_candidates_are_distinct_likely_words():
+def test_merged_candidates_are_distinct_likely_words():
     _, answer, found = scripted(merging="same_word")
     assert answer.text == "Paris is nice"
     assert [(c.position, c.surface, round(c.mass, 4), c.ends_answer) for c in found] == [
@@ -142,7 +142,7 @@ def test_the_prompts_format_is_no_candidate_where_it_is_banned():
     )  # fmt: skip
 
     def surfaces(banned):
-        options = Scoring(merging="none", banned=banned)
+        options = Scoring(banned=banned)
         candidates = find_candidates(model, answer, find_places(model, answer, options), stop, options)
         return [(c.position, c.surface, c.ends_answer, round(c.mass, 4)) for c in candidates]
 
@@ -226,7 +226,7 @@ def test_a_shared_vocabulary_reduces_to_the_paper():
     ids = tuple(model.token_id(token) for token in tokens)
     steps = tuple(tuple(model.next_tokens("".join(tokens[:k]))) for k in range(3))
     answer = Generation("paris is big", ids, (-0.5, -0.3, 0.0), "eos", 0.0, steps)
-    options = Scoring(gradient_side="premise")
+    options = Scoring()
     stop = model.prompt(Question("q"), "auto").stop
     found = {s.replacement: s for s in score_answer("where", answer, stop, model, nli, options).substitutions}
     input_gradients = nli.input_gradients("where", "paris is big")
@@ -237,6 +237,29 @@ def test_a_shared_vocabulary_reduces_to_the_paper():
         assert found[word].attribution == pytest.approx(float(np.linalg.norm(z * g)), rel=1e-9)
         assert found[word].substitution == pytest.approx(cosine_substitution(z, table[[piece]], g)[0], rel=1e-9)
     assert found["was"].importance == pytest.approx(0.3)
+
+
+@pytest.mark.parametrize("unit", ["word", "token"])
+@pytest.mark.parametrize("side", ["premise", "hypothesis", "both"])
+def test_attribution_is_of_the_word_or_of_the_token_by_the_chosen_gradients(side, unit):
+    """ "xylo" is a token of the language model; both it and the word are several pieces of the NLI model."""
+    nli, text = tiny_nli(), "xylophonist played"
+    model = ScriptedModel(
+        {"": {"xylo": 0.6, "harpist": 0.4}, "xylo": {"phonist": 1.0}, "xylophonist": {" played": 1.0}}
+    )
+    tokens = ["xylo", "phonist", " played"]
+    steps = tuple(tuple(model.next_tokens("".join(tokens[:k]))) for k in range(3))
+    answer = Generation(text, tuple(map(model.token_id, tokens)), (-0.5, 0.0, 0.0), "eos", 0.0, steps)
+    options, stop = Scoring(gradient_side=side, attribution_unit=unit), model.prompt(Question("q"), "auto").stop
+    (found,) = score_answer("who", answer, stop, model, nli, options).substitutions
+    read = nli.input_gradients("who", text)
+    end = len("xylo") if unit == "token" else len("xylophonist")
+    pieces = [k for k, span in enumerate(read.spans) if span[0] < end and span[1] > 0]
+    assert 1 < len(pieces) < len(read.spans)
+    sides = {"premise": read.premise_gradients, "hypothesis": read.hypothesis_gradients}
+    z, g = read.embeddings[pieces], sides.get(side, sum(sides.values()))[pieces]
+    of_token, of_word = z.mean(axis=0) * g.mean(axis=0), np.abs(z * g).mean(axis=0)
+    assert found.attribution == pytest.approx(np.linalg.norm(of_token if unit == "token" else of_word), rel=1e-9)
 
 
 def test_real_tokenizers_that_differ_are_the_normal_case(smollm2, nli_minilm):

@@ -114,8 +114,8 @@ def test_same_seed_gives_the_same_samples():
     assert len({tuple(t) for t in texts}) > 1
 
 
-def test_the_paper_preset_ranks_one_word_answers_by_importance():
-    sampled = sample({"": {"Paris": 0.5, "Rome": 0.2, "Lyon": 0.3}}, one_word="importance")
+def test_one_word_answers_are_branched_by_importance():
+    sampled = sample({"": {"Paris": 0.5, "Rome": 0.2, "Lyon": 0.3}})
     assert [s.text for s in sampled.generations] == ["Paris", "Lyon", "Rome"]
 
 

@@ -149,7 +149,7 @@ def test_a_model_without_whole_distributions_draws_by_seeds():
 
 def test_a_word_wavers_by_the_mass_of_what_means_something_else_there():
     words = {word.text: word for word in fake_pipeline(samples=20).ask(QUESTION).words}
-    assert words["Paris"].wavering == pytest.approx(0.25 + 0.15)  # Lyon and Nice; " paris" was merged, and not tried
+    assert words["Paris"].wavering == pytest.approx(0.25 + 0.15)  # Lyon, Nice; " paris" is the answer's word
     assert words["Paris"].not_looked_at == pytest.approx(0.05)
     assert words["is"].wavering == 0.0  # "was" means the same
     assert words["It"].wavering == pytest.approx(0.1)  # "Paris" means the same, "Lyon" does not

@@ -153,7 +153,11 @@ class Scoring(_Checked):
     attribution_weight: float = _number(1 / 3, 0.0, 1e6, "weight of the attribution score in the ranking")
     substitution_weight: float = _number(1 / 3, 0.0, 1e6, "weight of the substitution score in the ranking")
     importance_weight: float = _number(1 / 3, 0.0, 1e6, "weight of the importance score in the ranking")
-    one_word: str = _one_of("importance", "scores", help="how candidates of a one-word answer are ranked")
+    one_word: str = _one_of(
+        "importance",
+        "scores",
+        help="what ranks a one-word answer's candidates: importance alone, or the three as weighted",
+    )
 
     def __post_init__(self) -> None:
         _Checked.__post_init__(self)
@@ -184,8 +188,9 @@ class Estimation(_Checked):
     """Which variant of semantic entropy is the headline and gives the clusters' probabilities (method.md §6)."""
 
     weighting: str = _one_of(
-        "importance", "merged_importance", "branch_mass", "uniform", help="how much each sequence counts"
-    )
+        "importance", "merged_importance", "branch_mass", "uniform",
+        help="how much each sequence counts; merged_importance differs only with merging=same_word",
+    )  # fmt: skip
     likelihood: str = _one_of("length_normalised", "total", help="a sequence's likelihood")
     logarithm: str = _one_of("unnormalised", "normalised", help="of the cluster's mass, or of its share")
 

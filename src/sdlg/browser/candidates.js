@@ -70,7 +70,7 @@ const CANDIDATE_COLUMNS = [
   ["Probability", "of this very token"],
   ["Attribution", "how much of the meaning hangs on the original"],
   ["Substitution", "how far the replacement moves the meaning, −1 to 1"],
-  ["Importance", "probability, with that of other spellings of the word"],
+  ["Importance", "probability; with --merging same_word, that of other spellings, too"],
   ["Rank", "1 was tried first"],
   ["Tried", "whether a branch was grown from it"],
 ];

@@ -1,6 +1,7 @@
 """Candidate substitutions: which tokens could stand in the answer instead (method.md §3).
 
-In: the initial answer with the alternatives of every step. Out: candidates, one per position and distinct word.
+In: the initial answer with the alternatives of every step. Out: candidates, one per position and token.
+Endings of the answer count as one; with merging=same_word spellings of one word do, too.
 """
 
 from __future__ import annotations
@@ -75,7 +76,7 @@ def find_places(model: LanguageModel, answer: Generation, options: Scoring) -> l
 def find_candidates(
     model: LanguageModel, answer: Generation, places: list[Place], stop: StopRule, options: Scoring
 ) -> list[Candidate]:
-    """All candidates of all places, merged where they spell the same word."""
+    """All candidates of all places."""
     return [found for place in places for found in _at(model, answer, place, stop, options)]
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
+from ....options import Decoding, Scoring
 from ...results import PAPER_COLUMNS
 from ...statistics import RESAMPLES
 from ..charts import LineChart, line_of
@@ -15,16 +16,19 @@ from ..views import RunView, Target, metric_name
 
 _INTRO = (
     "SDLG ranks substitutions by three scores: attribution, substitution and importance. Each line leaves some of "
-    "them out (weight 0), or weighs them otherwise."
+    "them out (weight 0), or weighs them otherwise. Answers of one word are ranked by importance alone, whatever the "
+    "weights, unless a run has one_word=scores."
 )
 _WITHOUT = (
     "This report was built without a run of SDLG with other weights, so it has no ablation. To see what each score is "
     "good for, add methods like sdlg:attribution_weight=0 to --methods."
 )
 _EQUAL = 1 / 3
+_OTHERS = {option.name for group in (Scoring, Decoding) for option in fields(group)} - set(WEIGHTS)
 _LOOKS = (("blue", "solid"), ("vermillion", "dashed"), ("green", "dashed"), ("purple", "dotted"), ("orange", "dotted"),
           ("grey", "dashed"))  # fmt: skip
 Weights = tuple[float, ...]
+Others = Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +39,7 @@ class _Variant:
     method: str
     measure: str
     weights: Weights
+    others: Others  # how else candidates are scored and branches decoded
 
     @property
     def label(self) -> str:
@@ -42,11 +47,15 @@ class _Variant:
 
 
 def ablation(views: Sequence[RunView]) -> Section:
-    """A chart and a table for each data set and model with at least two sets of weights."""
+    """A chart and a table for each data set, model and way of scoring and decoding that has two sets of weights."""
     groups = [group for group in _groups(views) if len({variant.weights for variant in group}) > 1]
+    usual: dict[tuple[str, str], Others] = {}
     blocks: list[Block] = []
     for group in groups:
-        blocks += [_chart(group), _table(group)]
+        view, others = group[0].view, group[0].others
+        first = usual.setdefault((view.run.data, view.run.model), others)
+        name = " · ".join([view.run.data, view.run.model, *_differences(first, others)])
+        blocks += [_chart(name, group), _table(name, group)]
     if not groups:
         blocks = [Paragraph(_WITHOUT)]
     return Section("ablation", "The three scores, one by one", _INTRO, tuple(blocks))
@@ -63,17 +72,27 @@ def weights_name(weights: Weights) -> str:
 
 def weights_of(view: RunView, method: str) -> Weights:
     """The method's own, or the run's; the smallest that are left count as 1, so that scale does not matter."""
-    options: Mapping[str, object] = {**(view.plan.get("options") or {}), **settings_of(method)}
-    weights = [float(str(options.get(name, _EQUAL))) for name in WEIGHTS]
+    options = _options_of(view, method)
+    weights = [float(options.get(name, _EQUAL)) for name in WEIGHTS]
     unit = min((weight for weight in weights if weight > 0), default=1.0)
     return tuple(round(weight / unit, 4) for weight in weights)
 
 
+def _options_of(view: RunView, method: str) -> dict[str, str]:
+    options: Mapping[str, object] = {**(view.plan.get("options") or {}), **settings_of(method)}
+    return {name: str(value) for name, value in options.items()}
+
+
+def _differences(usual: Others, others: Others) -> list[str]:
+    return [f"{name}={others[name]}" for name in others if others[name] != usual.get(name)]
+
+
 def _groups(views: Sequence[RunView]) -> list[list[_Variant]]:
-    """Runs of the same data and model are compared with each other."""
-    groups: dict[tuple[str, str], list[_Variant]] = {}
+    """Runs of the same data and model are compared with each other where nothing but weights differs."""
+    groups: dict[object, list[_Variant]] = {}
     for view in views:
-        groups.setdefault((view.run.data, view.run.model), []).extend(_variants(view))
+        for variant in _variants(view):
+            groups.setdefault((view.run.data, view.run.model, frozenset(variant.others.items())), []).append(variant)
     return list(groups.values())
 
 
@@ -81,7 +100,8 @@ def _variants(view: RunView) -> Iterator[_Variant]:
     measure = PAPER_COLUMNS[SDLG][1]
     for method in view.run.methods_of("sdlg"):
         if is_measured(view, method, measure):
-            yield _Variant(view, method, measure, weights_of(view, method))
+            others = {name: value for name, value in _options_of(view, method).items() if name in _OTHERS}
+            yield _Variant(view, method, measure, weights_of(view, method), others)
 
 
 def _labels(group: list[_Variant]) -> list[str]:
@@ -92,7 +112,7 @@ def _labels(group: list[_Variant]) -> list[str]:
     return [name if plain.count(name) == 1 else f"{name} ({more})" for name, more in zip(plain, other, strict=True)]
 
 
-def _chart(group: list[_Variant]) -> LineChart:
+def _chart(name: str, group: list[_Variant]) -> LineChart:
     first = group[0].view
     thresholds = tuple(first.run.thresholds)
     lines = tuple(
@@ -101,7 +121,7 @@ def _chart(group: list[_Variant]) -> LineChart:
     )
     return LineChart(
         f"ablation-{first.slug}",
-        f"{first.run.data} · {first.run.model}: SDLG with some of its scores",
+        f"{name}: SDLG with some of its scores",
         f"AUROC of {SDLG} against the threshold for {len(lines)} sets of weights; the table has the numbers.",
         f"threshold of {metric_name(first.target.metric)}",
         "AUROC",
@@ -116,12 +136,12 @@ def _aurocs(variant: _Variant, thresholds: tuple[float, ...]) -> tuple[Number, .
     return tuple(variant.view.auroc(variant.method, variant.measure, target) for target in targets)
 
 
-def _table(group: list[_Variant]) -> Table:
+def _table(name: str, group: list[_Variant]) -> Table:
     rows = []
     for label, variant in zip(_labels(group), group, strict=True):
         column = Column(SDLG, variant.method, variant.measure)
         auroc = column.auroc(variant.view, variant.view.target, resamples=RESAMPLES)
         rows.append(TableRow((label, variant.view.label, variant.method, auroc)))
     view = group[0].view
-    caption = f"{view.run.data} · {view.run.model}: AUROC of {SDLG} at {view.target} by the scores that count."
+    caption = f"{name}: AUROC of {SDLG} at {view.target} by the scores that count."
     return Table(f"ablation-{view.slug}-table", caption, ("scores", "run", "sampler", "AUROC"), tuple(rows))
