@@ -113,7 +113,7 @@ $(LMS:%=experiments-open-%): experiments-open-%: $(VENV)/.gemma
 # Branches that go on greedily against branches that are drawn, on short answers and on fewer sentences.
 experiments-branches: $(LMS:%=experiments-branches-%)
 $(LMS:%=experiments-branches-%): experiments-branches-%: $(VENV)/.gemma
-	$(EVAL) $(COQA) $(SOME) --model $* --methods sdlg,sdlg:branch_strategy=multinomial --out $(RUNS)/coqa-branches-$*
+	$(EVAL) $(COQA) $(SOME) --limit 150 --model $* --methods sdlg,sdlg:branch_strategy=multinomial --out $(RUNS)/coqa-branches-$*
 	$(EVAL) $(OPEN) $(SOME) --limit 40 --model $* --methods $(OF_OPEN),sdlg:branch_strategy=multinomial,multinomial --out $(RUNS)/open-branches-$*
 
 # The NLI model is asked for every candidate of every token: minutes a question, so few of them.
