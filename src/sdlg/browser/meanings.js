@@ -19,8 +19,7 @@ const judgeLine = (result) =>
 
 export function meanings(result) {
   const ordered = [...result.clusters].sort((first, second) => sharesOf(second) - sharesOf(first));
-  const ranged = ordered.some((cluster) => cluster.low != null) ? " ranged" : "";
-  const list = make("ol", { class: `clusters${ranged}` }, ...ordered.map((cluster) => clusterRow(result, cluster)));
+  const list = make("ol", { class: "clusters" }, ...ordered.map((cluster) => clusterRow(result, cluster)));
   const about = [faint(explanation(result)), faint(judgeLine(result))];
   return make("section", {}, make("h3", {}, "Meanings"), ...about, list);
 }
