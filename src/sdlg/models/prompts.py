@@ -1,4 +1,4 @@
-"""Questions as prompts: messages for chat models, `Q: … A:` for all others (method.md §2), or the text as it is.
+"""Questions as prompts: messages for chat models, `Q: … A:` for all others, or the text as it is.
 
 In: a `Question`. Out: messages or text, and the strings at which an answer in that format stops.
 """

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -11,23 +10,22 @@ from ..models.base import Continuation, LanguageModel
 from ..nli.base import NliModel
 from ..options import Options
 from ..records import Branching, Cost, Generation, Prompt, Question, Sample, Substitution
-from ..scoring import EmbeddingMap
 from ..scoring.alignment import token_texts
 
 
 class Observer(Protocol):
-    """Is shown a stage and what there is to see of it, and every generation when it is finished."""
+    """Called with a stage and what there is to see of it, and with every generation when it is finished."""
 
     def __call__(
         self, stage: str, text: str, generation: Generation | None = None, substitution: Substitution | None = None
     ) -> None:
-        """Take note."""
+        """Show it."""
 
 
 def _nobody(
     stage: str, text: str, generation: Generation | None = None, substitution: Substitution | None = None
 ) -> None:
-    """Nobody is watching."""
+    """Show nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +45,6 @@ class SamplingRequest:
     model: LanguageModel
     nli: NliModel
     options: Options
-    embedding_map: EmbeddingMap | None = None
     observe: Observer = _nobody
     answer: InitialAnswer | None = None  # where it is known already
 
@@ -86,7 +83,6 @@ def whole_generation(
         alternatives=grown.alternatives,
         entropies=(*prefix_entropies, *grown.entropies)[: len(logprobs) + len(ending)],
         truncated_mass=grown.truncated_mass,
-        proposal_logprob=math.fsum(grown.proposal_logprobs) if grown.proposal_logprobs else None,
     )
 
 
@@ -107,4 +103,4 @@ def cut_note(answer: Generation, options: Options) -> list[str]:
     tokens = len(answer.token_ids)
     if tokens < options.decoding.max_tokens:
         return [f"the answer was cut at {tokens} tokens, where the model's context ends; shorten the prompt"]
-    return [f"the answer was cut at {tokens} tokens; raise --max-tokens to see all of it"]
+    return [f"the answer was cut at {tokens} tokens; raise max_tokens to see all of it"]
