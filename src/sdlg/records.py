@@ -210,14 +210,14 @@ class Cluster:
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """A word of the answer, how much of the meaning hangs on it, and whether the model wavers there."""
+    """A word of the answer, how much of the meaning hangs on it, and how likely another meaning is there."""
 
     text: str
     start: int  # character offsets in the answer's text
     end: int
     attribution: float | None  # None where nothing was attributed (no NLI pass was made)
-    wavering: float | None = None  # probability here of what means something else; None: not known
-    not_looked_at: float | None = None  # … and of what no branch has looked at
+    other_meaning: float | None = None  # probability here of a branch that means something else; None: not known
+    unexplored: float | None = None  # probability here that no branch has looked at
 
 
 @dataclass(frozen=True, slots=True)
