@@ -7,7 +7,7 @@ share a pipeline; `ask_async` is `ask` in one of them.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from copy import copy
 from dataclasses import dataclass, replace
@@ -22,14 +22,14 @@ from .concurrency.once import Once
 from .formats.answers import evidence_dict
 from .formats.questions import checked_question
 from .formats.results import Result
-from .measures import Measure, inputs_of
-from .measures.headline import HEADLINE, estimate_all, headline_measure, sample_weights
-from .measures.inputs import InputModels
-from .measures.meanings import meanings_of, numbered
-from .measures.measuring import SIMILARITY_FIELDS, Measured, asked_measures, measure, needed_fields
-from .measures.semantic import coverage
-from .measures.shares import share_entropy
-from .measures.wavering import wavering_words
+from .measures import inputs_of
+from .measures.branches import explored_mass
+from .measures.headline import sample_weights, semantic_entropy
+from .measures.inputs import SIMILARITY_FIELDS, InputModels
+from .measures.measuring import Measurements, measure, needed_fields
+from .measures.shares import meanings_of, numbered, share_entropy
+from .measures.table import find_measures
+from .measures.words import words_with_meanings
 from .models import LanguageModel, checked_name, engine_of, load_model, load_scorer
 from .nli import NliModel, is_language_model, load_nli
 from .nli.language_model_judge import LanguageModelJudge
@@ -101,7 +101,7 @@ class Pipeline:
         self.options = options_from(preset, options)  # wrong options are told before models are loaded
         self._sampler = pick("method", SAMPLERS, self.method)
         self._calibration, self._own_measures = given_calibration(calibration), several(measures)
-        asked_measures(self._own_measures, ())  # as are unknown measures
+        find_measures(self._own_measures)  # as are unknown measures
         self._watch = watch
         others = several(other_models)
         self._named: dict[str, Any] = {"dtype": dtype, "tokenizer": tokenizer}
@@ -144,18 +144,19 @@ class Pipeline:
         other._embedding_map = (self._embedding_map or other._fit_map()) if mapped else None
         return other
 
-    def input_models_of(self, measures: Mapping[str, Measure]) -> InputModels:
+    def input_models_of(self, measures: Iterable[str]) -> InputModels:
         """All models that these measures may ask."""
         return replace(self.input_models, similarity=self._similarity_for(measures))
 
-    def _similarity_for(self, measures: Mapping[str, Measure]) -> SimilarityModel | None:
-        return self._similarity() if needed_fields(measures.values()) & SIMILARITY_FIELDS else None
+    def _similarity_for(self, measures: Iterable[str]) -> SimilarityModel | None:
+        return self._similarity() if needed_fields(measures) & SIMILARITY_FIELDS else None
 
     def _calibrate(self) -> None:
         """Find the calibration; an error where one was named that says nothing of these answers."""
         self.calibrations = calibrations_for(self._calibration, *self._setup)
         self.calibrations.check_setup(*self._setup)
-        self.measures = asked_measures(self._own_measures, self.calibrations.measure_names)
+        self.measures = (*self._own_measures, *self.calibrations.measure_names)
+        find_measures(self.measures)
 
     @property
     def _setup(self) -> tuple[str, str, str, Options]:
@@ -232,15 +233,15 @@ class Pipeline:
         cost = sampled.cost + clusters.cost + clustered + measured.cost
         return self._result(question, replace(sampled, cost=cost), measured)
 
-    def _result(self, question: Question, sampled: Sampled, measured: Measured) -> Result:
+    def _result(self, question: Question, sampled: Sampled, measured: Measurements) -> Result:
         """Put together what was sampled, clustered and measured: arithmetic only."""
-        started, estimation = time.perf_counter(), self.options.estimation
+        started = time.perf_counter()
         inputs, able = inputs_of(sampled.samples), self.model.capabilities
-        weights = sample_weights(inputs, estimation)
-        estimates = {**estimate_all(inputs, estimation), **measured.estimates}
+        weights = sample_weights(inputs)
+        estimates = {"semantic_entropy": semantic_entropy(inputs)}
         if sampled.draws is not None:
-            score = {headline_measure(self.method, estimation): estimates[HEADLINE]} if inputs.logprobs else {}
-            estimates = {**estimates, HEADLINE: share_entropy(sampled.samples, sampled.draws), **score}
+            estimates["share_entropy"] = share_entropy(sampled.samples, sampled.draws)
+        estimates |= measured.estimates
         reasons = [f"{name}: {reason}" for name, reason in measured.reasons.items()]
         notes = (
             *sampled.notes,
@@ -256,11 +257,11 @@ class Pipeline:
             method=self.method,
             preset=self.preset,
             options=self.options,
-            words=wavering_words(sampled.words, sampled.samples),
+            words=words_with_meanings(sampled.words, sampled.samples),
             samples=tuple(replace(s, weight=w) for s, w in zip(sampled.samples, weights, strict=True)),
-            clusters=meanings_of(inputs, sampled, estimation),
+            clusters=meanings_of(inputs, sampled),
             estimates=estimates,
-            coverage=None if inputs.logprobs is None else coverage(inputs),
+            coverage=None if inputs.logprobs is None else explored_mass(inputs),
             cost=sampled.cost + Cost(seconds={"estimates": time.perf_counter() - started}),
             notes=notes,
             setup=chosen_setup(self.measures, self.calibrations.fingerprint, **self._named),
@@ -273,11 +274,11 @@ class Pipeline:
 
 
 def chosen_setup(
-    measures: Mapping[str, Measure], calibration: str | None, *, similarity_model: str | None, **named: Any
+    measures: Iterable[str], calibration: str | None, *, similarity_model: str | None, **named: Any
 ) -> Setup:
     """What shapes results besides models, method and options. Whatever does not matter here is left out."""
-    compares = bool(needed_fields(measures.values()) & SIMILARITY_FIELDS)
-    return Setup(tuple(measures), calibration, similarity_model if compares else None, **named)
+    compares = bool(needed_fields(measures) & SIMILARITY_FIELDS)
+    return Setup(tuple(dict.fromkeys(measures)), calibration, similarity_model if compares else None, **named)
 
 
 def _name_of(model: object) -> str | None:

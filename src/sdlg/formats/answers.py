@@ -20,7 +20,7 @@ import numpy as np
 from ..errors import BadQuestion
 from ..measures import MeasureInputs, inputs_of
 from ..measures.base import Array
-from ..measures.measuring import Measured
+from ..measures.measuring import Measurements
 from ..records import Estimate, Question, is_unicode
 from .codec import Json, error_dict, read_samples
 from .numbers import SHARE, read_number, read_number_rows, read_numbers, read_table
@@ -120,7 +120,6 @@ _LARGEST_COORDINATE = 1e100
 _EVIDENCE: Mapping[str, Callable[[Any, str], Any]] = {
     "similarity": _cosines,
     "entailment": _shares,
-    "contradiction": _shares,
     "embeddings": _points,
     "relevance": lambda value, what: read_number_rows(value, what, *SHARE),
     "other_logprobs": _logprobs_of_models,
@@ -140,13 +139,11 @@ def error_row(row: AnswersRow, error: str) -> Json:
     return error_dict(row.line, None if row.question is None else row.question.text, error)
 
 
-def row_dict(row: AnswersRow, measured: Measured) -> Json:
+def row_dict(row: AnswersRow, measured: Measurements) -> Json:
     """What is written for a row: every measure with its value, or with the reason why there is none."""
     assert row.question is not None
-    measures = {
-        name: {"value": None, "reason": value} if isinstance(value, str) else _estimate(value)
-        for name, value in measured.measures.items()
-    }
+    measures: Json = {name: _estimate(value) for name, value in measured.estimates.items()}
+    measures |= {name: {"value": None, "reason": reason} for name, reason in measured.reasons.items()}
     clusters = measured.inputs.clusters
     shown = None if clusters is None else list(clusters)
     return {"line": row.line, "question": row.question.text, "clusters": shown, "measures": measures}

@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from ..measures.headline import HEADLINE, headline_measure
 from ..options import Options
 from ..records import AnswerRisk, Cluster, Cost, Estimate, Generation, Question, Sample, Setup, Substitution, Word
 from .codec import cost_dict, generation_dict, sample_dict
@@ -55,26 +54,13 @@ class Result:
 
     @property
     def semantic_entropy(self) -> float:
-        """The headline estimate, in nats: Chao and Shen's entropy of the clusters' probabilities.
-
-        Without draws (`draws=0`, preset paper) it is the paper's score. `estimates["semantic_entropy"].options` says
-        which it is, and `.low` and `.high` are its interval.
-        """
-        return self.estimates[HEADLINE].value
+        """The paper's estimate; higher is less certain. `estimates["semantic_entropy"].options` names the measure."""
+        return self.estimates["semantic_entropy"].value
 
     @property
-    def score(self) -> float:
-        """What ranks answers by doubt: the paper's score, higher is less certain. It is no percentage, and no entropy.
-
-        Percentages and their entropy say what the model would do; they rank answers worse (docs/results/shares.md).
-        """
-        return self.estimates[self.score_name].value
-
-    @property
-    def score_name(self) -> str:
-        """The score among the estimates."""
-        name = headline_measure(self.method, self.options.estimation)
-        return name if name in self.estimates else HEADLINE
+    def share_entropy(self) -> Estimate | None:
+        """The entropy of the clusters' probabilities, in nats, with its interval; None: nothing was drawn."""
+        return self.estimates.get("share_entropy")
 
     def text_of(self, cluster: Cluster) -> str:
         """The first answer that means this."""
@@ -103,7 +89,6 @@ class Result:
             "clusters": [asdict(cluster) for cluster in self.clusters],
             "estimates": {name: _estimate_dict(estimate) for name, estimate in self.estimates.items()},
             "risk": None if self.risk is None else asdict(self.risk),
-            "score": {"name": self.score_name, "value": self.score},
             "coverage": self.coverage,
             "approximate": self.approximate,
             "evidence": dict(self.evidence),
@@ -124,8 +109,7 @@ class Result:
         return json.dumps(self.to_dict(), ensure_ascii=False, indent=indent)
 
     def __repr__(self) -> str:
-        entropy = f"semantic entropy {self.semantic_entropy:.3f} nats"
-        headline = f"  score {self.score:.3f}, {entropy}, {len(self.clusters)} meanings"
+        headline = f"  semantic entropy {self.semantic_entropy:.3f}, {len(self.clusters)} meanings"
         meanings = (
             f"  {cluster.share:6.1%}{interval_text(cluster)}  {self.text_of(cluster)!r}"
             f" ×{len(cluster.members) + len(cluster.draws)}"
