@@ -7,6 +7,7 @@ from functools import lru_cache, partial
 from threading import Lock
 from typing import Any
 
+from .calibration import CalibrationSource
 from .concurrency.in_flight import in_thread
 from .concurrency.limits import Limit, limited
 from .formats.questions import checked_question
@@ -25,7 +26,6 @@ from .options import (
 )
 from .pipeline import ModelSource, NliSource, Pipeline
 from .records import Question
-from .risk import CalibrationSource
 from .sampling import SAMPLERS
 from .similarity import SimilarityModel
 

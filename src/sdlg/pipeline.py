@@ -15,6 +15,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
+from .calibration import CalibrationSource, calibrations_for, read_calibration
 from .clustering import cluster_answers
 from .concurrency.in_flight import in_thread, run_in_flight
 from .concurrency.limits import Limit, check_limit, limited
@@ -46,7 +47,6 @@ from .options import (
     several,
 )
 from .records import Cost, Generation, Question, Sampled, Setup, Substitution
-from .risk import CalibrationSource, calibrations_for, given_calibration
 from .sampling import SAMPLERS, SamplingRequest
 from .similarity import SimilarityModel, load_similarity
 
@@ -100,7 +100,7 @@ class Pipeline:
         self.method, self.preset = method.replace("-", "_"), preset
         self.options = options_from(preset, options)  # wrong options are told before models are loaded
         self._sampler = pick("method", SAMPLERS, self.method)
-        self._calibration, self._own_measures = given_calibration(calibration), several(measures)
+        self._calibration, self._own_measures = read_calibration(calibration), several(measures)
         asked_measures(self._own_measures, ())  # as are unknown measures
         self._watch = watch
         others = several(other_models)
@@ -154,7 +154,7 @@ class Pipeline:
     def _calibrate(self) -> None:
         """Find the calibration; an error where one was named that says nothing of these answers."""
         self.calibrations = calibrations_for(self._calibration, *self._setup)
-        self.calibrations.check_setup(*self._setup)
+        self.calibrations.check(*self._setup)
         self.measures = asked_measures(self._own_measures, self.calibrations.measure_names)
 
     @property
@@ -242,13 +242,7 @@ class Pipeline:
             score = {headline_measure(self.method, estimation): estimates[HEADLINE]} if inputs.logprobs else {}
             estimates = {**estimates, HEADLINE: share_entropy(sampled.samples, sampled.draws), **score}
         reasons = [f"{name}: {reason}" for name, reason in measured.reasons.items()]
-        notes = (
-            *sampled.notes,
-            *reasons,
-            *able.shortcomings,
-            *self._judge_note(),
-            *self.calibrations.differences(question, *self._setup),
-        )
+        notes = (*sampled.notes, *reasons, *able.shortcomings, *self._judge_note())
         result = Result(
             question=question,
             model=self.model.name,
@@ -269,7 +263,7 @@ class Pipeline:
             candidates=sampled.candidates,
             draws=sampled.draws_beside,
         )
-        return replace(result, risk=self.calibrations.risk_of(result))
+        return self.calibrations.applied_to(result)
 
 
 def chosen_setup(
