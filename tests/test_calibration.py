@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import math
 import subprocess
@@ -14,6 +15,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.console import Console
 
 from fakes import fake_pipeline
 from sdlg.calibration import (
@@ -36,6 +38,7 @@ from sdlg.formats.files import write_whole
 from sdlg.measures.table import find_measure
 from sdlg.options import PACKAGED, Options, options_from
 from sdlg.records import Question
+from sdlg.views.terminal import print_result
 
 ISOTONIC = IsotonicMap((0.0, 1.0, 2.0), (0.1, 0.1, 0.9))
 LOGISTIC = LogisticMap(-1.0, 2.0, 0.0, 3.0)
@@ -155,6 +158,11 @@ def test_asking_with_a_calibration_shows_its_risk_and_measures_what_it_needs(tmp
     assert result.risk.probability == calibration().risk_at(result.estimates[MEASURE].value)
     assert "the calibration was made with --samples 10, not 3: the risk may be off" in result.notes
     assert json.loads(result.to_json())["risk"]["sentence"] == result.risk.sentence
+    assert result.risk.sentence in repr(result)
+    assert result.risk.sentence in result._repr_html_()
+    console = Console(record=True, width=200, file=io.StringIO())
+    print_result(console, result)
+    assert f"risk {result.risk.probability:.0%} — {result.risk.sentence}, {result.risk.basis}" in console.export_text()
     assert result.setup.calibration is not None
 
 
@@ -226,10 +234,8 @@ def test_each_kind_of_question_has_its_own_packaged_calibration(tmp_path):
     found, shot = chosen(tmp_path), (("Who?", "She."),)
     assert found.measure_names == (MEASURE,)
     assert found.fingerprint not in {one.fingerprint for one in found.all}
-    questions = {
-        "coqa": Question("Who?", "A text.", shot), "triviaqa": Question("Who?", None, 10 * shot), "open": Question("Who?"),
-    }  # fmt: skip
-    for name, question in questions.items():
+    questions = {"coqa": Question("Who?", "A text.", shot), "triviaqa": Question("Who?", None, 10 * shot)}
+    for name, question in {**questions, "open": Question("Who?")}.items():
         result = found.applied_to(asked(question))
         assert f"answers to {name}, " in result.risk.basis
         assert "--calibration none leaves it out" in result.risk.basis
@@ -266,7 +272,9 @@ def test_a_packaged_calibration_can_be_left_out(tmp_path, nothing):
         ("chat", "turn", "A story.", None),
     ],
 )
-def test_the_embedded_models_answers_have_a_risk_where_such_answers_were_measured(prompt, stop_at, context, measured_on):
+def test_the_embedded_models_answers_have_a_risk_where_such_answers_were_measured(
+    prompt, stop_at, context, measured_on
+):
     options = options_from("default", {"prompt": prompt, "stop_at": stop_at})
     found = calibrations_for(PACKAGED, "smollm2", "nli-minilm", "sdlg", options)
     one = found.for_question(Question("Who?", context=context))

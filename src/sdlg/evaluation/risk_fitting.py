@@ -12,7 +12,7 @@ ECE   = Σ_b (n_b / n) |mean risk − share of wrong answers|, over bins of equa
 
 threshold of the keep rule = the largest uncertainty such that the mean risk of the answers up to it is at most the
 wanted error rate. The mean risk by the map, not the share of wrong answers, which is luck among the first few answers
-(simulated with n = 300 and a rate that no threshold reaches, shares find one in half of the runs, logistic maps in 1 %).
+(simulated with n = 300 and a rate out of reach, shares find a threshold in half of the runs, logistic maps in 1 %).
 """
 
 from __future__ import annotations
