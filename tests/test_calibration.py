@@ -330,6 +330,7 @@ def test_a_file_gives_back_what_was_saved_to_the_last_bit(made, tmp_path):
         (lambda row: row["origin"].update(higher_is_less_certain=0), "Input should be a valid boolean"),
         (lambda row: row["origin"]["data"].update(format=True), "origin.data.format: Input should be a valid string"),
         (lambda row: row["keep"].update(kept=-1), "keep.kept: Input should be greater than or equal to 0"),
+        (lambda row: row["keep"].update(kept=10**400), "keep.kept: "),
         (lambda row: row["out_of_fold"].update(skill="little"), "out_of_fold.skill"),
         (lambda row: row.update(n_wrong=300), "300 wrong of 300 answers cannot be calibrated"),
         (lambda row: row.update(smallest=0.5), "smallest risk"),

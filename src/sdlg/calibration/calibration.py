@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-from pydantic import JsonValue, NonNegativeInt, TypeAdapter, ValidationError
+from pydantic import JsonValue, TypeAdapter, ValidationError
 
 from ..errors import BadOption
 from ..formats.files import write_whole
@@ -18,7 +18,7 @@ from ..measures.table import find_measure
 from ..models import same_model
 from ..options import Options
 from ..records import AnswerRisk
-from .maps import Number, RiskMap
+from .maps import Count, Number, RiskMap
 
 if TYPE_CHECKING:
     from ..formats.results import Result
@@ -33,8 +33,8 @@ class Data:
 
     name: str
     sha256: str | None = None
-    rows: int | None = None
-    evaluated: int | None = None
+    rows: Count | None = None
+    evaluated: Count | None = None
     format: str | None = None  # what stands before a question: "with a context", "10-shot"; None: "zero-shot"
 
 
@@ -47,7 +47,7 @@ class Origin:
     method: str  # the sampler; its options are among the options
     measure: str
     higher_is_less_certain: bool
-    samples: int
+    samples: Count
     metric: str
     threshold: Number  # an answer with a lower score of the metric is wrong
     data: Data
@@ -81,9 +81,9 @@ class KeepRule:
 
     wanted: Number  # error rate
     threshold: Number | None  # an uncertainty, as the map takes it; None: no threshold keeps to that rate
-    kept: NonNegativeInt
-    wrong: NonNegativeInt  # of those kept
-    n: NonNegativeInt
+    kept: Count
+    wrong: Count  # of those kept
+    n: Count
     low: Number | None  # 95 % interval of the error rate; None where nothing was kept
     high: Number | None
     reason: str = ""  # why there is no threshold
@@ -115,8 +115,8 @@ class Bin:
     low: Number  # lowest and highest risk in it
     high: Number
     risk: Number  # their mean
-    wrong: NonNegativeInt
-    n: NonNegativeInt
+    wrong: Count
+    n: Count
     share_low: Number  # Wilson's 95 % interval of the share of wrong answers
     share_high: Number
 
@@ -125,8 +125,8 @@ class Bin:
 class OutOfFold:
     """How good the risks are on answers that the map was not fitted on."""
 
-    folds: NonNegativeInt
-    seed: NonNegativeInt
+    folds: Count
+    seed: Count
     brier: Number
     brier_of_base_rate: Number
     skill: Interval  # the part of the base rate's Brier score that the map removes
@@ -146,8 +146,8 @@ class Calibration:
     origin: Origin
     map: RiskMap
     smallest: Number
-    n: NonNegativeInt
-    n_wrong: NonNegativeInt
+    n: Count
+    n_wrong: Count
     keep: KeepRule
     out_of_fold: OutOfFold
     created: str

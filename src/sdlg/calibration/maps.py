@@ -18,6 +18,7 @@ from pydantic import Field
 
 Array = NDArray[np.float64]
 Number = Annotated[float, Field(ge=-1e300, le=1e300)]  # sums and products of a few of them stay finite
+Count = Annotated[int, Field(ge=0, le=2**53)]  # floats tell whole numbers apart up to here
 
 
 @dataclass(frozen=True, slots=True)
