@@ -34,6 +34,7 @@ from .options import (
     DEFAULT_METHOD,
     DEFAULT_MODEL,
     DEFAULT_NLI,
+    NONE,
     PACKAGED,
     PRESETS,
     Keywords,
@@ -215,7 +216,7 @@ class Pipeline:
             measured = measure(inputs, asked, self.measures, self._input_models(), also={"clusters"})
             clusters = measured.inputs.clusters or tuple(range(len(samples)))
             sampled = numbered(Sampled(samples, (), Cost()), clusters)
-            return self.changed(method=GIVEN)._result(asked, sampled, measured)
+            return self.changed(method=GIVEN, calibration=NONE)._result(asked, sampled, measured)
 
     # -- the steps, which experiments call one by one -------------------------------------------------------------
 
