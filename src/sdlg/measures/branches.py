@@ -144,7 +144,7 @@ def branch_disagreement(inputs: MeasureInputs) -> float:
 
 @as_measure(
     "CoCoA_SDLG", needs={"logprobs", "clusters", "branchings"}, cost=BRANCHED, unit="nats per token",
-    undefined=_NO_TREE, equation="−log p(y¹)/T · (1 − W(c¹)/ΣW)", reference="sdlg, after Vashurin et al. 2025",
+    undefined=_NO_TREE, equation="−log p(y¹)/T · (1 − W(c¹)/ΣW)", reference="this package, after Vashurin et al. 2025, arXiv 2502.04964",
 )  # fmt: skip
 def cocoa_sdlg(inputs: MeasureInputs) -> float:
     """Unlikeliness of the answer × branch disagreement."""
