@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 from conftest import vectors
 from fakes import fake_pipeline
+from sdlg.cli import main
 from sdlg.errors import RunError, UnknownName
 from sdlg.measures import Measure, MeasureInputs, table
 from sdlg.measures.base import FIELDS
@@ -544,8 +545,8 @@ def test_one_answer_alone(samples):
 @given(any_samples)
 def test_declared_needs_are_enough(samples):
     everything = values_of(samples)
-    for name, measure in MEASURES.items():
-        assert_same(everything, values_of(only(samples, measure.needs), [name]), [name])
+    for name, each in MEASURES.items():
+        assert_same(everything, values_of(only(samples, each.needs), [name]), [name])
 
 
 @pytest.mark.parametrize("name", MEASURES)
@@ -763,6 +764,16 @@ def test_the_listing_has_every_measure_once_and_where_to_start():
     assert sorted(listed) == sorted(all_measures())
     assert set(START_WITH) <= set(listed)
     assert all(GROUPS.values())
+
+
+def test_the_listing_is_one_line_per_measure(capsys):
+    assert main(["list", "measures"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[1] for line in lines[1:] if line.startswith("*")] == [
+        name for name in MEASURES if name in START_WITH
+    ]
+    assert all(sum(line.split()[:1] == [name] for line in lines) == 1 for name in MEASURES.keys() - START_WITH)
+    assert max(map(len, lines)) <= 120
 
 
 # -- plug-ins and their documentation ---------------------------------------------------------------------------
