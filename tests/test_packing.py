@@ -17,11 +17,11 @@ from sdlg.concurrency.in_flight import run_in_flight
 from sdlg.concurrency.limits import Limit, limited, pausing
 from sdlg.errors import TimedOut
 from sdlg.models.base import DecodeRequest
-from sdlg.models.local import packing
-from sdlg.models.local.network import Network
-from sdlg.models.local.packing import Pass, pass_groups
-from sdlg.models.local.prefix_kv import PrefixKV
-from sdlg.models.local.transformers_model import TransformersModel
+from sdlg.models.transformers import packing
+from sdlg.models.transformers.network import Network
+from sdlg.models.transformers.packing import Pass, pass_groups
+from sdlg.models.transformers.prefix_cache import PrefixKV
+from sdlg.models.transformers.model import TransformersModel
 from sdlg.options import Decoding
 from sdlg.records import Prompt, StopRule
 
@@ -77,7 +77,7 @@ def test_questions_decoded_together_are_those_decoded_alone(family, strategy):
 def test_long_answers_beside_others_are_those_alone(family, monkeypatch, patient):
     """Tokens that look at lanes in one pass with tokens that do not."""
     alone = [decoded(fresh_lm(family), prompt, "multinomial") for prompt in PROMPTS]
-    monkeypatch.setattr("sdlg.models.local.masked_tree._MANY_COLUMNS", 10)
+    monkeypatch.setattr("sdlg.models.transformers.masked_tree._MANY_COLUMNS", 10)
     lm = fresh_lm(family)
     for one, other in zip(alone, together(lambda prompt: decoded(lm, prompt, "multinomial"), PROMPTS), strict=True):
         close_to(other, one)
@@ -370,7 +370,7 @@ def test_trying_whether_a_network_packs_leaves_its_attention_as_it_was_whoever_e
 
 
 def test_values_may_be_narrower_than_keys():
-    from sdlg.models.local.packing import _attend_in_lanes
+    from sdlg.models.transformers.packing import _attend_in_lanes
 
     lanes, steps, begin = 3, 4, 5
     query, keys = torch.randn(1, 4, lanes, 16), torch.randn(1, 2, begin + steps * lanes, 16)

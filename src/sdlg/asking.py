@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from functools import lru_cache, partial
 from threading import Lock
 from typing import Any
@@ -20,6 +21,7 @@ from .options import (
     DEFAULT_SIMILARITY,
     PACKAGED,
     EngineOptions,
+    engine_options,
     options_from,
     pick,
 )
@@ -34,7 +36,7 @@ _loading = Lock()
 
 @lru_cache(maxsize=1)
 def _loaded(model: str, nli: str, **where: Any) -> tuple[LanguageModel, NliModel]:
-    loaded = load_model(model, **where)
+    loaded = load_model(model, **{**where, **asdict(engine_options(where["engine"]))})
     return loaded, load_nli(nli, device=where["device"], language_model=loaded)
 
 

@@ -63,11 +63,10 @@ class EngineOptions(_Checked):
         "auto", "transformers", "llama.cpp",
         help="what runs a model on this machine; auto: llama.cpp for a .gguf file, else transformers",
     )  # fmt: skip
-    threads: int = _number(0, 0, 1024, "on the CPU; 0: as many as cores are not busy when the model is loaded")
+    threads: int = _number(0, 0, 1024, "on the CPU; 0: all cores")
     context_tokens: int = _number(
         0, 0, 10_000_000, "for llama.cpp: longest prompt with its answer; 0: as trained, at most 4096"
     )
-    slots: int = _number(0, 0, 256, "for llama.cpp: questions at once, each with a context; 0: one for four cores")
 
 
 def engine_options(engine: str | EngineOptions) -> EngineOptions:
@@ -84,7 +83,6 @@ METHODS = (
     "sdlg",
     "multinomial",
     "arithmetic",
-    "steered",
     *BEAMS,
 )  # as `sdlg.sampling.SAMPLERS` has them; the first is the default
 DEFAULT_METHOD = METHODS[0]
@@ -99,36 +97,26 @@ class Decoding(_Checked):
     branch_strategy: str = _one_of(*STRATEGIES, help="how a branch goes on after the changed word")
     stop_at: str = _one_of("turn", "sentence", help="an answer ends with the model's turn, or with its first sentence")
     max_tokens: int = _number(64, 1, 100_000, "longest answer, in tokens; a cut answer is marked")
-    temperature: float = _number(1.0, 0.01, 100.0, "for multinomial, arithmetic and steered decoding")
+    temperature: float = _number(1.0, 0.01, 100.0, "for multinomial and arithmetic decoding")
     top_p: float = _number(
         1.0, 0.0, 1.0, "for multinomial and arithmetic decoding: keep the likeliest tokens of this mass"
     )
     beams: int = _number(5, 1, 100, "for beam search")
     stop_strings: tuple[str, ...] = field(default=(), metadata={"help": "further texts that end an answer"})
-    stop_ids: tuple[int, ...] = field(default=(), metadata={"help": "further token ids that end an answer"})
-    length_penalty: float = _number(1.0, 0.0, 10.0, "for beam search: score = log-probability / length ** penalty")
-    groups: int = _number(0, 0, 1000, "for diverse beam search: groups of beams; 0: one for each sequence")
     diversity_penalty: float = _number(
         0.5, 0.0, 100.0, "for diverse beam search: cost of a token that a group before chose"
     )
 
-    steering_start: float = _number(0.0, 0.0, 100.0, "for steered sampling: strength of the penalty at the first token")
-    steering_rate: float = _number(1.0, 0.0, 100.0, "for steered sampling: how fast the strength follows likeness")
-    steering_candidates: int = _number(5, 1, 1000, "for steered sampling: how many next tokens are compared at a step")
-
     def __post_init__(self) -> None:
         _Checked.__post_init__(self)
-        for name in ("stop_strings", "stop_ids"):
-            object.__setattr__(self, name, several(getattr(self, name)))  # the way to complete a frozen record
+        object.__setattr__(self, "stop_strings", several(self.stop_strings))  # the way to complete a frozen record
         if not all(isinstance(text, str) and text for text in self.stop_strings):
             raise BadOption(f"stop_strings must be texts that are not empty, not {self.stop_strings!r}")
-        if not all(isinstance(number, int) and not isinstance(number, bool) for number in self.stop_ids):
-            raise BadOption(f"stop_ids must be token ids, not {self.stop_ids!r}")
 
     @property
     def stop_rule(self) -> StopRule:
         """What ends an answer besides the model's own stops."""
-        return StopRule(frozenset(self.stop_ids), tuple(self.stop_strings), self.stop_at == "sentence")
+        return StopRule(strings=tuple(self.stop_strings), sentence_end=self.stop_at == "sentence")
 
     def for_branches(self) -> Decoding:
         """The same options with the branches' strategy as the strategy."""

@@ -10,15 +10,14 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from copy import copy
-from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from dataclasses import asdict, dataclass, replace
+from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import Any
 
 from .clustering import cluster_answers
 from .concurrency.in_flight import in_thread, run_in_flight
 from .concurrency.limits import Limit, check_limit, limited
-from .concurrency.once import Once
 from .formats.answers import evidence_dict
 from .formats.questions import checked_question
 from .formats.results import Result
@@ -41,6 +40,7 @@ from .options import (
     PACKAGED,
     EngineOptions,
     Options,
+    engine_options,
     options_from,
     pick,
     several,
@@ -109,12 +109,13 @@ class Pipeline:
         self._named["gradients"] = gradients if isinstance(nli, str) and is_language_model(nli) else None
         watch(Progress("load", f"language model {checked_name(model) if isinstance(model, str) else ''}"))
         self.model = load_model(
-            model, device=device, dtype=dtype, tokenizer=tokenizer, retry_seconds=retry_seconds, engine=engine
+            model, device=device, dtype=dtype, tokenizer=tokenizer, retry_seconds=retry_seconds,
+            **asdict(engine_options(engine)),
         )
         self._named["engine"] = engine_of(self.model)
         watch(Progress("load", f"NLI model {nli if isinstance(nli, str) else ''}"))
         self.nli = load_nli(nli, device=device, language_model=self.model, gradients=gradients)
-        self._similarity = Once(lambda: load_similarity(similarity_model, device=device) if similarity_model else None)
+        self._similarity = cache(lambda: load_similarity(similarity_model, device=device) if similarity_model else None)
         loaded = tuple(load_scorer(other, device=device, dtype=dtype) for other in others)
         self._calibrate()
         prompt, clustering = self.options.prompt, self.options.clustering
@@ -265,7 +266,6 @@ class Pipeline:
             notes=notes,
             setup=chosen_setup(self.measures, self.calibrations.fingerprint, **self._named),
             evidence=evidence_dict(measured.inputs) if self.measures else {},
-            approximate=able.approximate,
             candidates=sampled.candidates,
             draws=sampled.draws_beside,
         )

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import ModelNotFound
-from ..loading.devices import calm_threads
+from ..loading.pretrained import calm_threads
 from ..models import LanguageModel, is_address, load_model
 from ..options import NLI_MINILM
 from .base import InputGradients, Judged, NliModel, NliProbabilities

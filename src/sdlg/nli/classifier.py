@@ -19,9 +19,8 @@ from transformers import AutoModelForSequenceClassification
 from ..concurrency.in_flight import one_at_a_time
 from ..errors import LabelNotFound, ModelNotFound, first_line
 from ..loading.batching import batch_characters, run_in_batches
-from ..loading.copies import advice_on
-from ..loading.devices import pick_device
-from ..loading.tokenizers import load_tokenizer
+from ..loading.cache_folder import advice_on
+from ..loading.pretrained import load_tokenizer, pick_device
 from ..records import Cost
 from .base import SAME_TEXT, Array, InputGradients, Judged, NliProbabilities
 

@@ -10,8 +10,7 @@ from pathlib import Path
 from safetensors.torch import load_file
 from transformers import AutoTokenizer, BertConfig, BertForSequenceClassification
 
-from ..loading.devices import pick_device
-from ..loading.wheels import wheel_folder
+from ..loading.pretrained import pick_device, wheel_folder
 from ..options import NLI_MINILM
 from .classifier import SequenceClassifier
 

@@ -8,7 +8,6 @@ from ..records import Sampled
 from .direct import sample_arithmetic, sample_beam, sample_diverse_beam, sample_multinomial
 from .request import InitialAnswer, SamplingRequest, check_strategies
 from .sdlg import check_sdlg, initial_answer, sample_sdlg
-from .steered import check_steered, sample_steered
 
 __all__ = ["SAMPLERS", "InitialAnswer", "Sampler", "SamplingRequest", "check_method", "initial_answer"]
 
@@ -18,7 +17,6 @@ SAMPLERS: Mapping[str, Sampler] = {
     "sdlg": sample_sdlg,
     "multinomial": sample_multinomial,
     "arithmetic": sample_arithmetic,
-    "steered": sample_steered,
     "beam": sample_beam,
     "diverse_beam": sample_diverse_beam,
 }
@@ -28,7 +26,5 @@ def check_method(name: str, model: LanguageModel, options: Options) -> None:
     """Raise if a model cannot do what a method needs, with what would work instead."""
     if name == "sdlg":
         check_sdlg(model, options)
-    elif name == "steered":
-        check_steered(model, options)
     else:
         check_strategies(model, {name})

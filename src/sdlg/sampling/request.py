@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -86,7 +85,6 @@ def whole_generation(
         alternatives=grown.alternatives,
         entropies=(*prefix_entropies, *grown.entropies)[: len(logprobs) + len(ending)],
         truncated_mass=grown.truncated_mass,
-        proposal_logprob=math.fsum(grown.proposal_logprobs) if grown.proposal_logprobs else None,
     )
 
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ..loading.devices import calm_threads
-from ..loading.wheels import wheel_folder
+from ..loading.pretrained import calm_threads, wheel_folder
 from ..options import MINILM
 from .base import SimilarityModel
 

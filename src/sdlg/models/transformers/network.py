@@ -1,4 +1,4 @@
-"""One transformers network and the three shapes in which tokens are run through it.
+"""One transformers network and the two shapes in which tokens are run through it.
 
 In: token ids, their positions, and what each may see. Out: float32 next-token logits. This is the only file that calls
 the network, so it is also where forward tokens and steps are counted. Threads that decode at once share its passes.
@@ -20,7 +20,7 @@ from transformers.cache_utils import Cache, DynamicCache
 
 from ...concurrency.gathering import Gathering
 from .packing import PackedCache, Pass, packed_attention, pass_groups
-from .roomy_layer import RoomyLayer
+from .prefix_cache import GrowingLayer
 
 KNOWN_WINDOWS = {"full_attention", "sliding_attention"}
 # What models call windows that we do not build masks for: GPT-Neo's local attention, Llama 4's chunks, …
@@ -89,7 +89,7 @@ class Network:
 
     def new_cache(self, *, native: bool) -> Cache:
         """An empty cache: the model's own kind, or ours, which keeps every column."""
-        return DynamicCache(config=self.model.config) if native else Cache(layer_class_to_replicate=RoomyLayer)
+        return DynamicCache(config=self.model.config) if native else Cache(layer_class_to_replicate=GrowingLayer)
 
     def chain(self, cache: Cache, tokens: Sequence[int], start: int, keep: int = 1) -> Tensor:
         """Run tokens that follow each other and all that is in the cache. Logits after the last ones: (keep, V)."""
@@ -117,13 +117,6 @@ class Network:
         masks = self._masks(visible, positions, columns)
         ids, mask = torch.tensor([list(tokens)]), self._given(masks)
         return self._run(Pass(cache, ids, positions[None], mask, len(tokens), lambda: masks, lane_steps))[0]
-
-    def rows(self, cache: Cache, ids: Tensor, positions: Tensor, visible: Tensor) -> Tensor:
-        """Run a batch: ids and positions (rows, new); `visible` is an ordinary padding mask (rows, keys).
-
-        Logits: (rows, new, V).
-        """
-        return self._run(Pass(cache, ids, positions, visible.long(), ids.shape[-1]))
 
     # -- masks --------------------------------------------------------------------------------------------------
 
