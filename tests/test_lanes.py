@@ -115,7 +115,7 @@ def paused_after(count, lanes, monkeypatch, model, name):
         if len(calls) == count:
             come.set()
             until = time.monotonic() + 10
-            while not lanes.has_short and time.monotonic() < until:
+            while not lanes.short_count and time.monotonic() < until:
                 time.sleep(0.001)
         return run(*args, **named)
 

@@ -11,8 +11,8 @@ import pytest
 import torch
 
 from conftest import VOCABULARY, tiny_model, word_tokenizer
-from sdlg.concurrency import gathering
-from sdlg.concurrency.gathering import Gathering
+from sdlg.concurrency import shared_passes
+from sdlg.concurrency.shared_passes import SharedPasses
 from sdlg.concurrency.in_flight import run_in_flight
 from sdlg.concurrency.limits import Limit, limited, pausing
 from sdlg.errors import TimedOut
@@ -53,7 +53,7 @@ def close_to(one, other):
 @pytest.fixture
 def patient(monkeypatch):
     """Late threads are waited for, however slow this machine is."""
-    monkeypatch.setattr(gathering, "_PATIENCE_SECONDS", 5.0)
+    monkeypatch.setattr(shared_passes, "_PATIENCE_SECONDS", 5.0)
 
 
 # -- the numbers ------------------------------------------------------------------------------------------------
@@ -225,7 +225,7 @@ def test_large_passes_are_not_packed_into_larger_ones():
 
 def test_all_who_decode_are_run_at_once(patient):
     seen = []
-    meeting = Gathering(lambda batch: seen.append(len(batch)) or [10 * one for one in batch])
+    meeting = SharedPasses(lambda batch: seen.append(len(batch)) or [10 * one for one in batch])
     entered = threading.Barrier(4)
 
     def work(number):
@@ -238,7 +238,7 @@ def test_all_who_decode_are_run_at_once(patient):
 
 
 def test_one_who_leaves_is_not_waited_for(patient):
-    meeting = Gathering(list)
+    meeting = SharedPasses(list)
     entered = threading.Barrier(2)
 
     def work(steps):
@@ -252,7 +252,7 @@ def test_one_who_leaves_is_not_waited_for(patient):
 
 
 def test_one_who_is_late_holds_nobody_up_for_long():
-    meeting, entered = Gathering(list), threading.Event()
+    meeting, entered = SharedPasses(list), threading.Event()
 
     def late():
         with meeting.decoding():
@@ -275,7 +275,7 @@ def test_an_error_is_ones_own_and_a_failure_of_all_is_told_to_all(patient):
             raise RuntimeError("no memory")
         return [ValueError("bad") if one == "bad" else one for one in batch]
 
-    meeting = Gathering(run_all)
+    meeting = SharedPasses(run_all)
     for batch, kinds in ((["good", "bad"], [None, ValueError]), (["good", "worst"], [RuntimeError, RuntimeError])):
         entered = threading.Barrier(2)
 
@@ -298,7 +298,7 @@ def test_those_who_come_during_a_long_pass_are_joined_by_the_others():
         time.sleep(0.12)  # more than anybody's patience
         return batch
 
-    meeting = Gathering(run_all)
+    meeting = SharedPasses(run_all)
 
     def work(number):
         with meeting.decoding():
@@ -310,7 +310,7 @@ def test_those_who_come_during_a_long_pass_are_joined_by_the_others():
 
 
 def test_one_that_gives_way_to_others_is_not_waited_for():
-    meeting = Gathering(list)
+    meeting = SharedPasses(list)
     with pausing(lambda: None), meeting.decoding():
         assert not meeting._decoding
     with meeting.decoding():
@@ -330,7 +330,7 @@ def test_who_gives_up_takes_its_pass_back():
         released.wait(5)
         return batch
 
-    meeting = Gathering(run_all)
+    meeting = SharedPasses(run_all)
     thread = threading.Thread(target=meeting.run, args=("first",))
     thread.start()
     running.wait()

@@ -12,13 +12,14 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from .asking import ask, ask_async
     from .errors import SdlgError
-    from .formats.result_reading import result_from_json
-    from .formats.results import Result
+    from .loaded import Models
     from .models import LanguageModel, ScriptedModel, load_model
     from .nli import NliModel, load_nli
-    from .options import Options
+    from .options import Loading, Options
     from .pipeline import Pipeline, Progress
     from .records import Question
+    from .result import Result
+    from .schema import GivenAnswer, result_from_json
 
 _HOMES = {
     "SdlgError": "errors",
@@ -27,18 +28,24 @@ _HOMES = {
     "load_model": "models",
     "NliModel": "nli",
     "load_nli": "nli",
+    "Loading": "options",
+    "Models": "loaded",
     "Options": "options",
     "Pipeline": "pipeline",
     "Progress": "pipeline",
     "ask": "asking",
     "ask_async": "asking",
     "Question": "records",
-    "Result": "formats.results",
-    "result_from_json": "formats.result_reading",
+    "Result": "result",
+    "GivenAnswer": "schema",
+    "result_from_json": "schema",
 }
 
 __all__ = [
+    "GivenAnswer",
     "LanguageModel",
+    "Loading",
+    "Models",
     "NliModel",
     "Options",
     "Pipeline",

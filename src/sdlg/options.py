@@ -1,4 +1,7 @@
-"""Every option, its default, its range and its help, once. The command line's flags derive from these fields.
+"""Every option, its default, its range and its help, once.
+
+`Options` shapes results; `Loading` says where and how models run. The same names are keyword arguments in Python,
+`--set name=value` on the command line, the `options` of a server's request, and the options in a run's file.
 
 `PRESETS["paper"]` is the published procedure with the choices of the authors' public code; `PRESETS["default"]`
 is what we recommend. docs/results/presets.md lists every difference and its basis.
@@ -7,34 +10,65 @@ is what we recommend. docs/results/presets.md lists every difference and its bas
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields, replace
-from typing import Any, TypeVar
+from dataclasses import Field, asdict, dataclass, field, fields, replace
+from difflib import get_close_matches
+from typing import Any, Literal, TypedDict, TypeVar, get_args
 
 from .errors import BadOption, UnknownName
 from .records import StopRule
 
 T = TypeVar("T")
-_TOLD = 4  # differences that an error names; the rest is counted
+_NAMED_DIFFERENCES = 4  # how many differences an error names; the rest is counted
+
+Strategy = Literal["greedy", "multinomial", "arithmetic", "beam", "diverse_beam"]
+StopAt = Literal["turn", "sentence"]
+PromptStyle = Literal["auto", "chat", "plain", "raw"]
+Positions = Literal["word_starts", "all"]
+Banned = Literal["none", "format"]
+Equivalence = Literal["answers", "strict", "not_contradiction"]
+Linkage = Literal["greedy_first", "components"]
+EngineName = Literal["auto", "transformers", "llama.cpp"]
+Method = Literal["sdlg", "multinomial", "arithmetic", "beam", "diverse_beam"]
+
+SMOLLM2, NLI_MINILM, MINILM = "smollm2", "nli-minilm", "minilm"  # the embedded models
+GEMMA3 = "gemma3-270m"  # another one, by an extra of its own
+PACKAGED, NONE = "packaged", "none"  # instead of a calibration's file: one that comes with the package, or none at all
+DEFAULT_MODEL, DEFAULT_NLI, DEFAULT_SIMILARITY = SMOLLM2, NLI_MINILM, MINILM
+METHODS: tuple[str, ...] = get_args(Method)  # as `sdlg.sampling.SAMPLERS` has them; the first is the default
+DEFAULT_METHOD = METHODS[0]
+STRATEGIES: tuple[str, ...] = get_args(Strategy)
+BEAMS = ("beam", "diverse_beam")
 
 
 def pick(kind: str, table: Mapping[str, T], name: str) -> T:
     """Look a name up in a table, or list the choices."""
     if name not in table:
-        raise UnknownName(f"unknown {kind} {name!r}; choose from: {', '.join(sorted(table))}")
+        close = get_close_matches(str(name), table, n=1)
+        hint = f"did you mean {close[0]}? " if close else ""
+        raise UnknownName(f"unknown {kind} {name!r}; {hint}choose from: {', '.join(sorted(table))}")
     return table[name]
 
 
-def _one_of(default: str, *others: str, help: str) -> str:
-    return field(default=default, metadata={"help": help, "choices": (default, *others)})
+def several(value: object) -> tuple[Any, ...]:
+    """Return a tuple of what is meant: a single text counts as one value, not as its letters."""
+    return tuple(value) if isinstance(value, Iterable) and not isinstance(value, str | bytes | Mapping) else (value,)
+
+
+def _one_of(choices: Any, help: str) -> Any:
+    names = get_args(choices)
+    return field(default=names[0], metadata={"help": help, "choices": names})
 
 
 def _number(default: Any, low: float, high: float, help: str) -> Any:
     return field(default=default, metadata={"help": help, "low": low, "high": high})
 
 
-def several(value: object) -> tuple[Any, ...]:
-    """Where several are meant, one on its own is that one: a text is not its letters."""
-    return tuple(value) if isinstance(value, Iterable) and not isinstance(value, str | bytes | Mapping) else (value,)
+def _text(default: str | None, help: str) -> Any:
+    return field(default=default, metadata={"help": help, "text": True})
+
+
+def _texts(help: str) -> Any:
+    return field(default=(), metadata={"help": help, "texts": True})
 
 
 class _Checked:
@@ -42,12 +76,22 @@ class _Checked:
 
     def __post_init__(self) -> None:
         for option in fields(self):  # type: ignore[arg-type]
-            value, limits = getattr(self, option.name), option.metadata
-            if "choices" in limits and value not in limits["choices"]:
-                raise UnknownName(f"unknown {option.name} {value!r}; choose from: {', '.join(limits['choices'])}")
-            if "low" in limits and not _within(value, type(option.default), limits["low"], limits["high"]):
-                kind = "a whole number" if isinstance(option.default, int) else "a number"
-                raise BadOption(f"{option.name} must be {kind} from {limits['low']} to {limits['high']}, not {value!r}")
+            _check(self, option)
+
+
+def _check(options: object, option: Field[Any]) -> None:
+    value, limits = getattr(options, option.name), option.metadata
+    if "choices" in limits and value not in limits["choices"]:
+        pick(option.name, dict.fromkeys(limits["choices"]), value)
+    if "low" in limits and not _within(value, type(option.default), limits["low"], limits["high"]):
+        kind = "a whole number" if isinstance(option.default, int) else "a number"
+        raise BadOption(f"{option.name} must be {kind} from {limits['low']} to {limits['high']}, not {value!r}")
+    if "text" in limits and not isinstance(value, str | type(option.default)):
+        raise BadOption(f"{option.name} must be a text, not {value!r}")
+    if "texts" in limits:
+        object.__setattr__(options, option.name, several(value))  # the way to complete a frozen record
+        if not all(isinstance(text, str) and text for text in getattr(options, option.name)):
+            raise BadOption(f"{option.name} must be texts that are not empty, not {value!r}")
 
 
 def _within(value: object, kind: type, low: float, high: float) -> bool:
@@ -55,100 +99,49 @@ def _within(value: object, kind: type, low: float, high: float) -> bool:
     return isinstance(value, allowed) and not isinstance(value, bool) and low <= value <= high  # NaN is not within
 
 
-@dataclass(frozen=True, slots=True)
-class EngineOptions(_Checked):
-    """What runs a model on this machine, and how much of the machine it has. Servers elsewhere have their own."""
-
-    engine: str = _one_of(
-        "auto", "transformers", "llama.cpp",
-        help="what runs a model on this machine; auto: llama.cpp for a .gguf file, else transformers",
-    )  # fmt: skip
-    threads: int = _number(0, 0, 1024, "on the CPU; 0: all cores")
-    context_tokens: int = _number(
-        0, 0, 10_000_000, "for llama.cpp: longest prompt with its answer; 0: as trained, at most 4096"
-    )
-
-
-def engine_options(engine: str | EngineOptions) -> EngineOptions:
-    """An engine's name alone is that engine with nothing else said."""
-    return EngineOptions(engine) if isinstance(engine, str) else engine
-
-
-SMOLLM2, NLI_MINILM, MINILM = "smollm2", "nli-minilm", "minilm"  # the embedded models
-GEMMA3 = "gemma3-270m"  # another one, by an extra of its own
-PACKAGED, NONE = "packaged", "none"  # instead of a calibration's file: one that comes with the package, or none at all
-DEFAULT_MODEL, DEFAULT_NLI, DEFAULT_SIMILARITY = SMOLLM2, NLI_MINILM, MINILM
-BEAMS = ("beam", "diverse_beam")
-METHODS = (
-    "sdlg",
-    "multinomial",
-    "arithmetic",
-    *BEAMS,
-)  # as `sdlg.sampling.SAMPLERS` has them; the first is the default
-DEFAULT_METHOD = METHODS[0]
-STRATEGIES = ("greedy", "multinomial", "arithmetic", *BEAMS)
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, kw_only=True)
 class Decoding(_Checked):
     """How tokens are chosen, for the initial answer and for the branches."""
 
-    strategy: str = _one_of(*STRATEGIES, help="how the initial answer is decoded")
-    branch_strategy: str = _one_of(*STRATEGIES, help="how a branch goes on after the changed word")
-    stop_at: str = _one_of("turn", "sentence", help="an answer ends with the model's turn, or with its first sentence")
+    strategy: Strategy = _one_of(Strategy, "how the initial answer is decoded")
+    branch_strategy: Strategy = _one_of(Strategy, "how a branch goes on after the changed word")
+    stop_at: StopAt = _one_of(StopAt, "an answer ends with the model's turn, or with its first sentence")
     max_tokens: int = _number(64, 1, 100_000, "longest answer, in tokens; a cut answer is marked")
     temperature: float = _number(1.0, 0.01, 100.0, "for multinomial and arithmetic decoding")
     top_p: float = _number(
         1.0, 0.0, 1.0, "for multinomial and arithmetic decoding: keep the likeliest tokens of this mass"
     )
     beams: int = _number(5, 1, 100, "for beam search")
-    stop_strings: tuple[str, ...] = field(default=(), metadata={"help": "further texts that end an answer"})
     diversity_penalty: float = _number(
-        0.5, 0.0, 100.0, "for diverse beam search: cost of a token that a group before chose"
+        0.5, 0.0, 100.0, "for diverse beam search: cost of a token that another group chose before"
     )
-
-    def __post_init__(self) -> None:
-        _Checked.__post_init__(self)
-        object.__setattr__(self, "stop_strings", several(self.stop_strings))  # the way to complete a frozen record
-        if not all(isinstance(text, str) and text for text in self.stop_strings):
-            raise BadOption(f"stop_strings must be texts that are not empty, not {self.stop_strings!r}")
+    stop_strings: tuple[str, ...] = _texts("further texts that end an answer")
 
     @property
     def stop_rule(self) -> StopRule:
         """What ends an answer besides the model's own stops."""
-        return StopRule(strings=tuple(self.stop_strings), sentence_end=self.stop_at == "sentence")
+        return StopRule(strings=self.stop_strings, sentence_end=self.stop_at == "sentence")
 
     def for_branches(self) -> Decoding:
-        """The same options with the branches' strategy as the strategy."""
+        """Return the same options with the branches' strategy as the strategy."""
         return replace(self, strategy=self.branch_strategy)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, kw_only=True)
 class Scoring(_Checked):
-    """How candidate substitutions are found, scored and ranked (method.md §3)."""
+    """How candidate substitutions are found, scored and ranked (Algorithm 2)."""
 
     min_probability: float = _number(0.001, 0.0, 1.0, "candidates are tokens likelier than this")
-    positions: str = _one_of("word_starts", "all", help="which tokens may be replaced")
-    merging: str = _one_of("none", "same_word", help="whether candidates that spell the same word count as one")
-    banned: str = _one_of(
-        "none", "format", help="what may be no candidate: nothing more, or the prompt's format: end of text, newline, Q"
+    positions: Positions = _one_of(Positions, "which tokens may be replaced; all: for scripts without spaces")
+    banned: Banned = _one_of(
+        Banned, "what may be no candidate: nothing more, or the prompt's format: end of text, newline, Q"
     )
-    gradient_side: str = _one_of("premise", "hypothesis", "both", help="whose NLI gradients count")
-    attribution_unit: str = _one_of("word", "token", help="what an attribution score belongs to")
-    similarity: str = _one_of("cosine", "dot", help="of the embedding change and the gradient")
-    embeddings: str = _one_of("nli", "mapped", help="the NLI model's own, or the language model's mapped onto them")
-    ranking: str = _one_of("dense_rank", "percentile", "raw", help="how the three scores are combined")
     attribution_weight: float = _number(1 / 3, 0.0, 1e6, "weight of the attribution score in the ranking")
     substitution_weight: float = _number(1 / 3, 0.0, 1e6, "weight of the substitution score in the ranking")
     importance_weight: float = _number(1 / 3, 0.0, 1e6, "weight of the importance score in the ranking")
-    one_word: str = _one_of(
-        "importance",
-        "scores",
-        help="what ranks a one-word answer's candidates: importance alone, or the three as weighted",
-    )
 
     def __post_init__(self) -> None:
-        _Checked.__post_init__(self)
+        super().__post_init__()
         if not any(self.weights):
             raise BadOption("at least one of the three score weights must be above 0")
 
@@ -158,108 +151,126 @@ class Scoring(_Checked):
         return (self.attribution_weight, self.substitution_weight, self.importance_weight)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, kw_only=True)
 class Clustering(_Checked):
-    """When two answers mean the same, and how that makes clusters (method.md §5)."""
+    """When two answers mean the same, and how that makes clusters."""
 
-    equivalence: str = _one_of(
-        "answers", "strict", "not_contradiction",
-        help="they answer the question alike (fitted on judged answers), both directions entail, or none contradicts",
-    )  # fmt: skip
-    linkage: str = _one_of(
-        "greedy_first", "components", "last_match", help="join the first match, all matches, or the last match"
+    equivalence: Equivalence = _one_of(
+        Equivalence, "they answer the question alike (fitted on judged answers), both entail, or none contradicts"
     )
+    linkage: Linkage = _one_of(Linkage, "join the first cluster that matches, or all clusters that match")
 
 
-@dataclass(frozen=True, slots=True)
-class Estimation(_Checked):
-    """Which variant of semantic entropy is the headline and gives the clusters' probabilities (method.md §6)."""
-
-    weighting: str = _one_of(
-        "importance", "merged_importance", "branch_mass", "uniform",
-        help="how much each sequence counts; merged_importance differs only with merging=same_word",
-    )  # fmt: skip
-    likelihood: str = _one_of("length_normalised", "total", help="a sequence's likelihood")
-    logarithm: str = _one_of("unnormalised", "normalised", help="of the cluster's mass, or of its share")
-
-
-@dataclass(frozen=True, slots=True)
-class Options(_Checked):
+@dataclass(frozen=True, kw_only=True)
+class Options(Clustering, Scoring, Decoding):
     """Everything that shapes a result, but for the models."""
 
     samples: int = _number(10, 1, 1000, "sequences in all, the initial answer included")
     seed: int = _number(0, 0, 2**63 - 1, "same seed, same result")
-    prompt: str = _one_of(
-        "auto", "chat", "plain", "raw",
-        help="chat template, 'Q: … A:', or the question as it is; auto: chat if there is a template",
-    )  # fmt: skip
+    prompt: PromptStyle = _one_of(
+        PromptStyle, "chat template, 'Q: … A:', or the question as it is; auto: chat if there is a template"
+    )
     draws: int = _number(
         5, 0, 1000, "further answers, drawn at temperature 1, that only weigh meanings; 0: none, and no percentages"
     )
-    decoding: Decoding = field(default_factory=Decoding)
-    scoring: Scoring = field(default_factory=Scoring)
-    clustering: Clustering = field(default_factory=Clustering)
-    estimation: Estimation = field(default_factory=Estimation)
 
-    def updated(self, **changes: object) -> Options:
-        """These options with some changed, wherever in the groups they live."""
-        groups: dict[str, dict[str, object]] = {}
-        own: dict[str, Any] = {}
-        for name, value in changes.items():
-            group = pick("option", option_groups(), name)
-            (groups.setdefault(group, {}) if group else own)[name] = value
-        for group, values in groups.items():
-            own[group] = replace(getattr(self, group), **values)
-        return replace(self, **own)
+    @property
+    def decoding(self) -> Decoding:
+        """Only what concerns decoding."""
+        return _part(self, Decoding)
 
+    @property
+    def scoring(self) -> Scoring:
+        """Only what concerns candidates."""
+        return _part(self, Scoring)
 
-GROUPS: Mapping[str, type] = {
-    "decoding": Decoding,
-    "scoring": Scoring,
-    "clustering": Clustering,
-    "estimation": Estimation,
-}
+    @property
+    def clustering(self) -> Clustering:
+        """Only what concerns clusters."""
+        return _part(self, Clustering)
 
+    def updated(self, **changes: Any) -> Options:
+        """Return these options with some changed."""
+        for name in changes:
+            pick("option", OPTIONS, name)
+        return replace(self, **{name: tuple(v) if isinstance(v, list) else v for name, v in changes.items()})
 
-def option_groups() -> dict[str, str]:
-    """Option name → the group that holds it ("" for `Options` itself)."""
-    names = {option.name: "" for option in fields(Options) if option.name not in GROUPS}
-    for group, kind in GROUPS.items():
-        names.update({option.name: group for option in fields(kind)})
-    return names
+    def to_dict(self) -> dict[str, Any]:
+        """Return all options by name, as JSON has them."""
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()}
 
 
-def flat_options(options: Mapping[str, Any]) -> dict[str, object]:
-    """Options by name as JSON has them, from `asdict(options)` or from a stored result: taken out of their groups."""
-    flat: dict[str, object] = {}
-    for name, value in options.items():
-        flat.update(value if isinstance(value, dict) else {name: value})
-    return {name: list(value) if isinstance(value, tuple) else value for name, value in flat.items()}
+def _part(options: Options, kind: type[T]) -> T:
+    return kind(**{part.name: getattr(options, part.name) for part in fields(kind)})  # type: ignore[arg-type]
 
 
-def flag_of(name: str) -> str:
-    """An option as the command line spells it."""
-    return f"--{name.replace('_', '-')}"
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loading(_Checked):
+    """Where and how models run."""
+
+    engine: EngineName = _one_of(EngineName, "what runs a model here; auto: llama.cpp for a .gguf file")
+    device: str | None = _text(None, "cpu, cuda, cuda:1, mps (default: the best there is)")
+    dtype: str | None = _text(None, "float32, bfloat16, … (default: float32 on a CPU, else the model's own)")
+    threads: int = _number(0, 0, 1024, "on the CPU; 0: as many as there are cores")
+    context_tokens: int = _number(
+        0, 0, 10_000_000, "for llama.cpp: longest prompt with its answer; 0: as trained, at most 4096"
+    )
+    tokenizer: str | None = _text(None, "for a server that does not name its own: hub name or folder")
+    retry_seconds: float = _number(120.0, 0.0, 1e6, "how long to wait for a silent or failing model server")
+    in_flight: int = _number(0, 0, 10_000, "questions at once; 0: one, or what fills a model server")
+    gradients: str = _text(DEFAULT_NLI, "NLI model for the gradients where a language model judges meaning")
+    similarity_model: str = _text(DEFAULT_SIMILARITY, "sentence encoder or cross-encoder, for measures like SAR")
+    other_models: tuple[str, ...] = _texts("further language models, for aleatoric and epistemic parts")
 
 
-def told_differences(made: Mapping[str, object], here: Mapping[str, object]) -> str:
-    """What was otherwise than it is here, as flags: "--samples 5, not 10, and --seed 1, not 0"; empty: nothing."""
-    flags = [
-        f"{flag_of(name)} {_shown(made.get(name))}, not {_shown(value)}"
-        for name, value in here.items()
-        if made.get(name) != value
-    ]
-    more = [f"{len(flags) - _TOLD} more"] if len(flags) > _TOLD else []
-    return ", and ".join([*flags[:_TOLD], *more])
+OPTIONS: Mapping[str, Field[Any]] = {option.name: option for option in fields(Options)}
+LOADING: Mapping[str, Field[Any]] = {option.name: option for option in fields(Loading)}
 
 
-def _shown(value: object) -> str:
-    return (",".join(map(str, value)) or "none") if isinstance(value, list) else str(value)
+class OptionNames(TypedDict, total=False):
+    """`Options` as keyword arguments."""
+
+    samples: int
+    seed: int
+    prompt: PromptStyle
+    draws: int
+    strategy: Strategy
+    branch_strategy: Strategy
+    stop_at: StopAt
+    max_tokens: int
+    temperature: float
+    top_p: float
+    beams: int
+    diversity_penalty: float
+    stop_strings: tuple[str, ...] | list[str]
+    min_probability: float
+    positions: Positions
+    banned: Banned
+    attribution_weight: float
+    substitution_weight: float
+    importance_weight: float
+    equivalence: Equivalence
+    linkage: Linkage
 
 
-def tupled(named: Mapping[str, Any]) -> dict[str, Any]:
-    """Values by name with the lists of JSON, or of a command line, as the tuples that records hold."""
-    return {name: tuple(value) if isinstance(value, list) else value for name, value in named.items()}
+class LoadingNames(TypedDict, total=False):
+    """`Loading` as keyword arguments."""
+
+    engine: EngineName
+    device: str | None
+    dtype: str | None
+    threads: int
+    context_tokens: int
+    tokenizer: str | None
+    retry_seconds: float
+    in_flight: int
+    gradients: str
+    similarity_model: str
+    other_models: tuple[str, ...] | list[str]
+
+
+class Keywords(OptionNames, LoadingNames, total=False):
+    """Everything that `Pipeline` takes by name from `Options` and `Loading`."""
 
 
 PRESETS: Mapping[str, Options] = {
@@ -267,13 +278,56 @@ PRESETS: Mapping[str, Options] = {
     "paper": Options(
         prompt="plain",
         draws=0,
-        decoding=Decoding(strategy="beam", branch_strategy="beam", stop_at="sentence"),
-        scoring=Scoring(banned="format"),
-        clustering=Clustering(equivalence="not_contradiction", linkage="last_match"),
+        strategy="beam",
+        branch_strategy="beam",
+        stop_at="sentence",
+        banned="format",
+        equivalence="not_contradiction",
     ),
 }
 
 
-def options_from(preset: str, changes: Mapping[str, object]) -> Options:
-    """A preset with changes: the one way in which callers make options."""
+def options_from(preset: str, changes: Mapping[str, Any]) -> Options:
+    """Return a preset with changes."""
     return pick("preset", PRESETS, preset).updated(**changes)
+
+
+def split_keywords(named: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return (options, loading); a name that is neither is an error that lists the choices."""
+    for name in named:
+        pick("option", {**OPTIONS, **LOADING}, name)
+    return (
+        {name: value for name, value in named.items() if name in OPTIONS},
+        {name: value for name, value in named.items() if name in LOADING},
+    )
+
+
+def read_setting(text: str) -> tuple[str, Any]:
+    """Read `name=value`, as `--set` takes it; lists have commas between their values."""
+    name, equals, value = text.partition("=")
+    name = name.strip().replace("-", "_")
+    if not equals:
+        raise BadOption(f"{text!r} is no setting; write name=value, for example --set temperature=0.5")
+    option = pick("option", {**OPTIONS, **LOADING}, name)
+    if isinstance(option.default, tuple):
+        return name, tuple(part for part in value.split(",") if part)
+    kind = str if option.default is None else type(option.default)
+    try:
+        return name, kind(value)
+    except ValueError:
+        raise BadOption(f"{name} must be a number, not {value!r}") from None
+
+
+def differences(made: Mapping[str, object], here: Mapping[str, object]) -> str:
+    """Return what was otherwise than it is here, as in "samples=5, not 10, and seed=1, not 0"; empty: nothing."""
+    found = [
+        f"{name}={_shown(made.get(name))}, not {_shown(value)}"
+        for name, value in here.items()
+        if made.get(name) != value
+    ]
+    more = [f"{len(found) - _NAMED_DIFFERENCES} more"] if len(found) > _NAMED_DIFFERENCES else []
+    return ", and ".join([*found[:_NAMED_DIFFERENCES], *more])
+
+
+def _shown(value: object) -> str:
+    return (",".join(map(str, value)) or "none") if isinstance(value, list | tuple) else str(value)

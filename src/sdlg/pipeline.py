@@ -1,7 +1,7 @@
-"""The flow, on one page: question → answer → scores → branches → clusters → estimates → result. Nothing reaches back.
+"""The flow, on one page: question → sample → cluster → measure → result. Nothing reaches back.
 
-`ask` is the one call; `Pipeline` is the same with models that are loaded once and used for many questions. Threads may
-share a pipeline; `ask_async` is `ask` in one of them.
+`Pipeline` is what users hold: models that are loaded once, and options. `sdlg ask`, `score`, `eval` and `serve` all
+call it. Threads may share a pipeline; `ask_async` is `ask` in one of them.
 """
 
 from __future__ import annotations
@@ -10,48 +10,47 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from copy import copy
-from dataclasses import asdict, dataclass, replace
-from functools import cache, cached_property, partial
-from pathlib import Path
-from typing import Any
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from types import TracebackType
+from typing import Any, Unpack
 
-from .clustering import cluster_answers
+from .calibration import CalibrationSource, calibrations_for, given_calibration
+from .clustering import PairMemory, cluster_answers
+from .clustering.same_answer import fit_fingerprint
 from .concurrency.in_flight import in_thread, run_in_flight
 from .concurrency.limits import Limit, check_limit, limited
-from .formats.answers import evidence_dict
-from .formats.questions import checked_question
-from .formats.results import Result
-from .measures import Measure, inputs_of
-from .measures.headline import HEADLINE, estimate_all, headline_measure, sample_weights
-from .measures.inputs import InputModels
-from .measures.meanings import meanings_of, numbered
-from .measures.measuring import SIMILARITY_FIELDS, Measured, asked_measures, measure, needed_fields
-from .measures.semantic import coverage
-from .measures.shares import share_entropy
-from .measures.wavering import wavering_words
-from .models import LanguageModel, checked_name, engine_of, load_model, load_scorer
-from .nli import NliModel, is_language_model, load_nli
+from .loaded import Models, ModelSource, NliSource
+from .measures import inputs_of
+from .measures.branches import explored_mass
+from .measures.headline import sample_weights, semantic_entropy
+from .measures.inputs import MeasuringModels, evidence_dict, with_evidence
+from .measures.measuring import Measurements, measure
+from .measures.shares import meanings_of, numbered, share_entropy_estimate
+from .measures.table import find_measures
+from .measures.words import words_with_meanings
 from .nli.language_model_judge import LanguageModelJudge
 from .options import (
     DEFAULT_METHOD,
     DEFAULT_MODEL,
     DEFAULT_NLI,
-    DEFAULT_SIMILARITY,
     PACKAGED,
-    EngineOptions,
+    PRESETS,
+    Keywords,
+    Loading,
     Options,
-    engine_options,
-    options_from,
     pick,
     several,
+    split_keywords,
 )
-from .records import Cost, Generation, Question, Sampled, Setup, Substitution
-from .risk import CalibrationSource, calibrations_for, given_calibration
-from .sampling import SAMPLERS, SamplingRequest
-from .similarity import SimilarityModel, load_similarity
+from .questions import Messages, checked_question
+from .records import Cost, Generation, Question, Sample, Sampled, Setup, Substitution
+from .result import SEMANTIC_ENTROPY, SHARE_ENTROPY, Result
+from .sampling import SAMPLERS, InitialAnswer, SamplingRequest
+from .schema import GivenAnswer, given_samples
 
-ModelSource = str | Path | LanguageModel | Sequence[Any]
-NliSource = str | Path | NliModel | Sequence[Any]
+GIVEN = "given"  # the method of answers that somebody already had
+_CANDIDATES = 8  # of each position, in a result
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,215 +70,254 @@ Watch = Callable[[Progress], None]
 
 
 def _ignore(_: Progress) -> None:
-    """Nobody is watching."""
+    """Show nothing."""
 
 
 class Pipeline:
-    """Both models and the options. Use it for many questions."""
+    """Models and options. Use it for many questions; `with` closes it."""
 
     def __init__(
         self,
-        model: ModelSource = DEFAULT_MODEL,
-        nli: NliSource = DEFAULT_NLI,
+        model: ModelSource | None = DEFAULT_MODEL,
+        nli: NliSource | None = DEFAULT_NLI,
         *,
-        gradients: str = DEFAULT_NLI,
         method: str = DEFAULT_METHOD,
         preset: str = "default",
-        device: str | None = None,
-        dtype: str | None = None,
-        tokenizer: str | None = None,
-        retry_seconds: float | None = None,
-        engine: str | EngineOptions = "auto",
+        options: Options | None = None,
+        loading: Loading | None = None,
+        models: Models | None = None,
         measures: Sequence[str] = (),
-        similarity_model: str | SimilarityModel | None = DEFAULT_SIMILARITY,
-        other_models: Sequence[ModelSource] = (),
         calibration: CalibrationSource = PACKAGED,
         watch: Watch = _ignore,
-        **options: object,
+        **named: Unpack[Keywords],
     ) -> None:
-        self.method, self.preset = method.replace("-", "_"), preset
-        self.options = options_from(preset, options)  # wrong options are told before models are loaded
-        self._sampler = pick("method", SAMPLERS, self.method)
+        """Load the models, or take `models` as they are. `named` are fields of `Options` and `Loading`."""
+        changes, places = split_keywords(named)
+        self.preset, self._watch = preset, watch
+        self.options = (options or pick("preset", PRESETS, preset)).updated(**changes)  # told before models are loaded
+        self.method = _method(method)
         self._calibration, self._own_measures = given_calibration(calibration), several(measures)
-        asked_measures(self._own_measures, ())  # as are unknown measures
-        self._watch = watch
-        others = several(other_models)
-        self._named: dict[str, Any] = {"dtype": dtype, "tokenizer": tokenizer}
-        self._named |= {"similarity_model": _name_of(similarity_model), "other_models": (*map(_name_of, others),)}
-        self._named["gradients"] = gradients if isinstance(nli, str) and is_language_model(nli) else None
-        watch(Progress("load", f"language model {checked_name(model) if isinstance(model, str) else ''}"))
-        self.model = load_model(
-            model, device=device, dtype=dtype, tokenizer=tokenizer, retry_seconds=retry_seconds,
-            **asdict(engine_options(engine)),
-        )
-        self._named["engine"] = engine_of(self.model)
-        watch(Progress("load", f"NLI model {nli if isinstance(nli, str) else ''}"))
-        self.nli = load_nli(nli, device=device, language_model=self.model, gradients=gradients)
-        self._similarity = cache(lambda: load_similarity(similarity_model, device=device) if similarity_model else None)
-        loaded = tuple(load_scorer(other, device=device, dtype=dtype) for other in others)
+        find_measures(self._own_measures)  # unknown measures are told now, too
+        if models is None:
+            models = Models(model, nli, replace(loading or Loading(), **places))
+            models.load(lambda what: watch(Progress("load", what)))
+        self.models = models
         self._calibrate()
-        prompt, clustering = self.options.prompt, self.options.clustering
-        similarity = self._similarity_for(self.measures)
-        self.input_models = InputModels(self.model, self.nli, similarity, loaded, prompt, clustering)
-        self._embedding_map = self._fit_map() if self.options.scoring.embeddings == "mapped" else None
 
     def changed(
-        self, *, method: str | None = None, preset: str | None = None, measures: Sequence[str] = (), **options: object
+        self,
+        *,
+        method: str | None = None,
+        preset: str | None = None,
+        options: Options | None = None,
+        measures: Sequence[str] = (),
+        calibration: CalibrationSource = None,
+        **named: Any,
     ) -> Pipeline:
-        """A pipeline with the same models, other options and further measures, made in no time."""
+        """Return a pipeline with the same models, other options and further measures."""
         other = copy(self)
         other.__dict__.pop("_threads", None)
-        other.method = (method or self.method).replace("-", "_")
+        other.method = _method(method or self.method)
         other.preset = preset or self.preset
-        other._sampler = pick("method", SAMPLERS, other.method)
-        other.options = options_from(preset, options) if preset else self.options.updated(**options)
-        other._own_measures = (*self._own_measures, *several(measures))
+        start = options or (pick("preset", PRESETS, preset) if preset else self.options)
+        other.options = start.updated(**named)
+        other._own_measures = tuple(dict.fromkeys((*self._own_measures, *several(measures))))
+        if calibration is not None:
+            other._calibration = given_calibration(calibration)
         other._calibrate()
-        other.input_models = replace(
-            self.input_models,
-            prompt=other.options.prompt,
-            clustering=other.options.clustering,
-            similarity=self._similarity_for(other.measures),
-        )
-        mapped = other.options.scoring.embeddings == "mapped"
-        other._embedding_map = (self._embedding_map or other._fit_map()) if mapped else None
         return other
-
-    def input_models_of(self, measures: Mapping[str, Measure]) -> InputModels:
-        """All models that these measures may ask."""
-        return replace(self.input_models, similarity=self._similarity_for(measures))
-
-    def _similarity_for(self, measures: Mapping[str, Measure]) -> SimilarityModel | None:
-        return self._similarity() if needed_fields(measures.values()) & SIMILARITY_FIELDS else None
 
     def _calibrate(self) -> None:
         """Find the calibration; an error where one was named that says nothing of these answers."""
-        self.calibrations = calibrations_for(self._calibration, *self._setup)
-        self.calibrations.check_setup(*self._setup)
-        self.measures = asked_measures(self._own_measures, self.calibrations.measure_names)
+        self.calibrations = calibrations_for(self._calibration, *self._origin)
+        self.calibrations.check_setup(*self._origin)
+        self.measures = tuple(dict.fromkeys((*self._own_measures, *self.calibrations.measure_names)))
 
     @property
-    def _setup(self) -> tuple[str, str, str, Options]:
-        return self.model.name, self.nli.name, self.method, self.options
+    def _origin(self) -> tuple[str, str, str, Options]:
+        return self.models.model_name, self.models.nli_name, self.method, self.options
 
-    def _judge_note(self) -> list[str]:
-        """Where clusters and gradients come from two models."""
-        return [self.nli.note] if isinstance(self.nli, LanguageModelJudge) else []
-
-    def _fit_map(self) -> Any:
-        from .scoring.mapping import fit_embedding_map
-
-        return fit_embedding_map(self.model, self.nli)
+    @property
+    def setup(self) -> Setup:
+        """What shapes results besides models, method and options."""
+        fit = fit_fingerprint(self.models.nli_name) if self.options.equivalence == "answers" else None
+        facts = self.models.facts(self.measures)
+        return Setup(self.measures, self.calibrations.fingerprint, same_answer_fit=fit, **facts)
 
     @property
     def in_flight(self) -> int:
         """How many questions at once this pipeline is best asked."""
-        return self.model.capabilities.in_flight
+        return self.models.in_flight
+
+    # -- asking ---------------------------------------------------------------------------------------------------
 
     def ask(
         self,
-        question: str | Question,
+        question: str | Question | None = None,
         *,
+        messages: Messages | None = None,
         context: str | None = None,
         timeout: float | None = None,
         watch: Watch | None = None,
     ) -> Result:
-        """Answer one question and say how sure the model is of what it means. `timeout` is in seconds."""
+        """Answer one question and say how sure the model is of what it means. `timeout` is in seconds.
+
+        `messages` is a conversation as OpenAI's clients write it, in place of the question: the last user's turn is
+        what is asked, the whole is the prompt.
+        """
+        asked = checked_question(question, context, messages)
         with limited(Limit(timeout)):
-            return self._ask(checked_question(question, context), watch or self._watch)
+            show = watch or self._watch
+            memory = PairMemory(self.models.nli.judge)
+            sampled = self.sample(asked, watch=show)
+            show(Progress("clusters", ""))
+            sampled = self.cluster(asked, sampled, memory)
+            measured = measure(inputs_of(sampled.samples, sampled.draws), asked, self.measures, self._input_models())
+            return self._result(asked, sampled, measured)
 
     async def ask_async(
         self,
-        question: str | Question,
+        question: str | Question | None = None,
         *,
+        messages: Messages | None = None,
         context: str | None = None,
         timeout: float | None = None,
         watch: Watch | None = None,
     ) -> Result:
-        """The same for `await`. Cancelling it stops the work at its next step. `watch` is called in a thread.
+        """`ask` for `await`. Cancelling it stops the work at its next step. `watch` is called in a thread.
 
         `timeout` counts from this call, also while others are answered first.
         """
-        work = partial(self.ask, question, context=context, watch=watch)
+        work = partial(self.ask, question, messages=messages, context=context, watch=watch)
         return await in_thread(work, self._threads, seconds=timeout)
 
-    @cached_property
-    def _threads(self) -> ThreadPoolExecutor:
-        return ThreadPoolExecutor(max(self.in_flight, 1), thread_name_prefix="sdlg")
-
     def ask_many(self, questions: Iterable[str | Question], *, in_flight: int | None = None) -> Iterator[Result]:
-        """One result after the other, in the questions' order; what the prompts share is only read once."""
+        """Yield one result after the other, in the questions' order; what their prompts share is only read once."""
         for _, answered in run_in_flight(self.ask, questions, self.in_flight if in_flight is None else in_flight):
             yield answered.result()
 
-    def _ask(self, question: Question, watch: Watch) -> Result:
+    def score(
+        self,
+        question: str | Question,
+        answers: Sequence[str | GivenAnswer | Mapping[str, Any] | Sample],
+        *,
+        context: str | None = None,
+        evidence: Mapping[str, Any] | None = None,
+        timeout: float | None = None,
+    ) -> Result:
+        """Measure answers that somebody already has: texts, or mappings with `text` and what else is known.
+
+        `evidence` is that of an earlier result of the same answers: what it holds is not computed again.
+        """
+        asked, samples = checked_question(question, context), given_samples(answers)
+        with limited(Limit(timeout)):
+            inputs = with_evidence(inputs_of(samples), evidence or {})
+            measured = measure(inputs, asked, self.measures, self._input_models(), also={"clusters"})
+            clusters = measured.inputs.clusters or tuple(range(len(samples)))
+            sampled = numbered(Sampled(samples, (), Cost()), clusters)
+            return self.changed(method=GIVEN)._result(asked, sampled, measured)
+
+    # -- the steps, which experiments call one by one -------------------------------------------------------------
+
+    def sample(self, question: Question, *, answer: InitialAnswer | None = None, watch: Watch = _ignore) -> Sampled:
+        """Return the method's sequences, from an initial answer that is known already if there is one."""
+
         def observe(
             stage: str, text: str, generation: Generation | None = None, substitution: Substitution | None = None
         ) -> None:
             check_limit()
             watch(Progress(stage, text, generation, substitution))
 
-        sampled = self._sampler(
-            SamplingRequest(question, self.model, self.nli, self.options, self._embedding_map, observe)
-        )
-        observe("clusters", "")
-        started = time.perf_counter()
-        # Draws last: they do not move the samples' clusters.
-        texts = (*sampled.texts, *(draw.text for draw in sampled.draws_beside))
-        clusters = cluster_answers(question.text, texts, self.nli.judge, self.options.clustering, nli=self.nli.name)
-        clustered = Cost(seconds={"clusters": time.perf_counter() - started})
-        sampled = numbered(sampled, clusters.numbers)
-        measured = measure(inputs_of(sampled.samples), question, self.measures, self.input_models)
-        cost = sampled.cost + clusters.cost + clustered + measured.cost
-        return self._result(question, replace(sampled, cost=cost), measured)
+        models = self.models
+        request = SamplingRequest(question, models.language_model, models.nli, self.options, observe, answer)
+        return pick("method", SAMPLERS, self.method)(request)
 
-    def _result(self, question: Question, sampled: Sampled, measured: Measured) -> Result:
-        """Put together what was sampled, clustered and measured: arithmetic only."""
-        started, estimation = time.perf_counter(), self.options.estimation
-        inputs, able = inputs_of(sampled.samples), self.model.capabilities
-        weights = sample_weights(inputs, estimation)
-        estimates = {**estimate_all(inputs, estimation), **measured.estimates}
-        if sampled.draws is not None:
-            score = {headline_measure(self.method, estimation): estimates[HEADLINE]} if inputs.logprobs else {}
-            estimates = {**estimates, HEADLINE: share_entropy(sampled.samples, sampled.draws), **score}
-        reasons = [f"{name}: {reason}" for name, reason in measured.reasons.items()]
-        notes = (
-            *sampled.notes,
-            *reasons,
-            *able.shortcomings,
-            *self._judge_note(),
-            *self.calibrations.differences(question, *self._setup),
+    def cluster(self, question: Question, sampled: Sampled, memory: PairMemory) -> Sampled:
+        """Return the same samples and draws with the numbers of their clusters. Draws do not move the samples'."""
+        started = time.perf_counter()
+        texts = (*sampled.texts, *(draw.text for draw in sampled.draws_beside))
+        clusters = cluster_answers(
+            question.text, texts, memory.judge, self.options.clustering, nli=self.models.nli_name
         )
+        spent = clusters.cost + Cost(seconds={"clusters": time.perf_counter() - started})
+        return replace(numbered(sampled, clusters.numbers), cost=sampled.cost + spent)
+
+    # -- the result -----------------------------------------------------------------------------------------------
+
+    def _result(self, question: Question, sampled: Sampled, measured: Measurements) -> Result:
+        """Put together what was sampled, clustered and measured: arithmetic only."""
+        started, inputs = time.perf_counter(), inputs_of(sampled.samples)
+        weights = sample_weights(inputs)
+        estimates = {SEMANTIC_ENTROPY: semantic_entropy(inputs)}
+        if sampled.draws is not None:
+            estimates[SHARE_ENTROPY] = share_entropy_estimate(sampled.samples, sampled.draws)
         result = Result(
             question=question,
-            model=self.model.name,
-            nli=self.nli.name,
+            model=None if self.method == GIVEN else self.models.model_name,
+            nli=self.models.nli_name or None,
             method=self.method,
             preset=self.preset,
-            options=self.options,
-            words=wavering_words(sampled.words, sampled.samples),
+            clusters=meanings_of(inputs, sampled),
+            estimates={**measured.estimates, **estimates},
+            unavailable=measured.reasons,
+            coverage=None if inputs.logprobs is None else explored_mass(inputs),
+            words=words_with_meanings(sampled.words, sampled.samples),
             samples=tuple(replace(s, weight=w) for s, w in zip(sampled.samples, weights, strict=True)),
-            clusters=meanings_of(inputs, sampled, estimation),
-            estimates=estimates,
-            coverage=None if inputs.logprobs is None else coverage(inputs),
-            cost=sampled.cost + Cost(seconds={"estimates": time.perf_counter() - started}),
-            notes=notes,
-            setup=chosen_setup(self.measures, self.calibrations.fingerprint, **self._named),
-            evidence=evidence_dict(measured.inputs) if self.measures else {},
-            candidates=sampled.candidates,
             draws=sampled.draws_beside,
+            candidates=_best_of_each_position(sampled.candidates),
+            options=self.options,
+            setup=self.setup,
+            cost=sampled.cost + measured.cost + Cost(seconds={"estimates": time.perf_counter() - started}),
+            notes=(*sampled.notes, *self._notes(question)),
+            evidence=evidence_dict(measured.inputs) if self.measures else {},
         )
         return replace(result, risk=self.calibrations.risk_of(result))
 
+    def _notes(self, question: Question) -> list[str]:
+        """What a reader must know of the models and of the calibration."""
+        if self.method == GIVEN:
+            return []
+        judge = [self.models.nli.note] if isinstance(self.models.nli, LanguageModelJudge) else []
+        shortcomings = self.models.language_model.capabilities.shortcomings
+        return [*shortcomings, *judge, *self.calibrations.differences(question, *self._origin)]
 
-def chosen_setup(
-    measures: Mapping[str, Measure], calibration: str | None, *, similarity_model: str | None, **named: Any
-) -> Setup:
-    """What shapes results besides models, method and options. Whatever does not matter here is left out."""
-    compares = bool(needed_fields(measures.values()) & SIMILARITY_FIELDS)
-    return Setup(tuple(measures), calibration, similarity_model if compares else None, **named)
+    def _input_models(self) -> MeasuringModels:
+        return self.models.for_measures(self.options.prompt, self.options.clustering)
+
+    # -- closing --------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def _threads(self) -> ThreadPoolExecutor:
+        return ThreadPoolExecutor(max(self.in_flight, 1), thread_name_prefix="sdlg")
+
+    def close(self) -> None:
+        """End threads, connections and model servers that were started for this pipeline."""
+        if threads := self.__dict__.pop("_threads", None):
+            threads.shutdown(cancel_futures=True)
+        self.models.close()
+
+    def __enter__(self) -> Pipeline:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
 
 
-def _name_of(model: object) -> str | None:
-    """What was asked for by name, or what a loaded model calls itself."""
-    return str(model) if isinstance(model, str | Path) else getattr(model, "name", None)
+def _method(name: str) -> str:
+    method = name.replace("-", "_")
+    if method != GIVEN:
+        pick("method", SAMPLERS, method)
+    return method
+
+
+def _best_of_each_position(candidates: Sequence[Substitution]) -> tuple[Substitution, ...]:
+    """Return the best few of each position, in the order of their ranks."""
+    counts: dict[int, int] = {}
+    found = []
+    for candidate in candidates:
+        counts[candidate.position] = counts.get(candidate.position, 0) + 1
+        if counts[candidate.position] <= _CANDIDATES:
+            found.append(candidate)
+    return tuple(found)

@@ -77,10 +77,9 @@ class Generation:
     logprobs: tuple[float, ...]
     stop_reason: StopReason
     ending_logprobs: tuple[float, ...] = ()  # of the token(s) that ended it; () when it was cut by length, or not known
-    alternatives: tuple[tuple[Alternative, ...], ...] = field(default=(), repr=False)  # per step, likeliest first
+    alternatives: tuple[tuple[Alternative, ...], ...] = field(default=(), repr=False, compare=False)  # likeliest first
     entropies: tuple[float, ...] = field(default=(), repr=False)  # nats, of the model's distribution; () if not known
-    truncated_mass: tuple[float, ...] = field(default=(), repr=False)  # per step, the probability of what was not told
-    proposal_logprob: float | None = None  # log q(y) of what it was drawn from; None: the model itself, or not drawn
+    truncated_mass: tuple[float, ...] = field(default=(), repr=False)  # per step, what no alternative stands for
 
     def __post_init__(self) -> None:
         if self.logprobs and self.token_ids and len(self.token_ids) != len(self.logprobs):
@@ -118,7 +117,7 @@ class Substitution:
     logprob: float  # log p(token | prefix) of this very token
     attribution: float
     substitution: float
-    importance: float  # its probability, with that of the candidates merged into it
+    importance: float  # its probability; of an ending, that of all tokens that end the answer here
     ends_answer: bool = False  # the replacement is the end of the answer
     rank: int = 0  # 1 is tried first
 
@@ -129,7 +128,7 @@ class Branching:
 
     shared_logprob: float  # log p(y_<t)
     logprob: float  # log p(y_t | y_<t) of this very token
-    mass: float  # its probability, with that of the candidates merged into it
+    mass: float  # its probability; of an ending, that of all tokens that end the answer here
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +140,7 @@ class Sample:
     substitution: Substitution | None = None  # None for an answer that is not a branch
     branching: Branching | None = None  # as numbers
     cluster: int | None = None  # None: not clustered yet
-    weight: float | None = None  # of the estimator in `Result.estimates`; all weights sum to 1
+    weight: float | None = None  # in the semantic entropy; all weights sum to 1
 
     @property
     def text(self) -> str:
@@ -190,11 +189,13 @@ class Sampled:
 class Cluster:
     """Answers that mean the same.
 
-    `probability` estimates how often the model would say this at temperature 1; `score_share` is the share of the
-    paper's score, which ranks questions and is no such probability.
+    `probability` estimates how often the model would say this at temperature 1; `score_share` is the share of the mass
+    that the semantic entropy is made of, which ranks questions and is no such probability.
     """
 
     id: int
+    text: str  # the first answer that means this
+    texts: tuple[str, ...]  # all its different wordings, the first one first
     probability: float | None  # None: nothing was drawn
     members: tuple[int, ...]  # indices into the samples
     low: float | None = None  # of the probability's 95 % interval
@@ -210,14 +211,14 @@ class Cluster:
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """A word of the answer, how much of the meaning hangs on it, and whether the model wavers there."""
+    """A word of the answer, how much of the meaning hangs on it, and how likely the model turns elsewhere there."""
 
     text: str
     start: int  # character offsets in the answer's text
     end: int
     attribution: float | None  # None where nothing was attributed (no NLI pass was made)
-    wavering: float | None = None  # probability here of what means something else; None: not known
-    not_looked_at: float | None = None  # … and of what no branch has looked at
+    other_meaning: float | None = None  # probability here of branches that mean something else; None: not known
+    unexplored: float | None = None  # probability here of what no branch has followed
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,6 +256,7 @@ class Setup:
     dtype: str | None = None  # None: the default of the device
     tokenizer: str | None = None  # None: the model's own
     gradients: str | None = None  # the NLI model that gives them; None: the judge of meaning itself
+    same_answer_fit: str | None = None  # fingerprint of a user's own fit of the equivalence; None: the packaged one
     engine: str | None = None  # what ran a .gguf file; None: the model was none
 
 

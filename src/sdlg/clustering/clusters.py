@@ -1,4 +1,4 @@
-"""From answers to clusters of meaning (method.md §5).
+"""From answers to clusters of meaning.
 
 In: a question, answers to it, and a judge of pairs. Out: a cluster number per answer, 0 for the first answer's cluster,
 numbered by first appearance. Answers with the same text (casefolded) are one; every answer is in exactly one cluster.

@@ -1,4 +1,4 @@
-"""When two answers mean the same, by what an NLI model says of them in both directions (method.md §5).
+"""When two answers mean the same, by what an NLI model says of them in both directions.
 
 In: pairs of answers and a judge. Out: whether each pair is equivalent. `answers` asks whether they answer the question
 alike (`same_answer`), `strict` that both directions entail, `not_contradiction` that neither contradicts.

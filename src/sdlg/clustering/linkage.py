@@ -1,4 +1,4 @@
-"""From which answers match to clusters: three linkages (method.md §5).
+"""From which answers match to clusters: two linkages.
 
 In: distinct texts and a way to ask which pairs match. Out: a number per text, equal for those of one cluster.
 """
@@ -26,33 +26,18 @@ def greedy_first(texts: Sequence[str], match: Matcher) -> list[int]:
     return numbers
 
 
-def _all_pairs(texts: Sequence[str], match: Matcher) -> dict[tuple[int, int], bool]:
-    pairs = [(i, j) for j in range(len(texts)) for i in range(j)]
-    return dict(zip(pairs, match([(texts[i], texts[j]) for i, j in pairs]), strict=True))
-
-
 def components(texts: Sequence[str], match: Matcher) -> list[int]:
     """Connected components of the graph of matches."""
     numbers = list(range(len(texts)))
-    for (i, j), yes in _all_pairs(texts, match).items():
+    pairs = [(i, j) for j in range(len(texts)) for i in range(j)]
+    for (i, j), yes in zip(pairs, match([(texts[i], texts[j]) for i, j in pairs]), strict=True):
         if yes and numbers[i] != numbers[j]:
             old, new = numbers[j], numbers[i]
             numbers = [new if number == old else number for number in numbers]
     return numbers
 
 
-def last_match(texts: Sequence[str], match: Matcher) -> list[int]:
-    """Join the cluster of the last earlier answer that matches (the authors' code: later matches overwrite)."""
-    matched = _all_pairs(texts, match)
-    numbers: list[int] = []
-    for j in range(len(texts)):
-        earlier = [i for i in range(j) if matched[i, j]]
-        numbers.append(numbers[earlier[-1]] if earlier else j)
-    return numbers
-
-
 LINKAGES: Mapping[str, Callable[[Sequence[str], Matcher], list[int]]] = {
     "greedy_first": greedy_first,
     "components": components,
-    "last_match": last_match,
 }

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from ..errors import BadOption, ModelNotFound
 from ..loading.pretrained import calm_threads
+from ..options import Loading
 from .base import Capabilities, Continuation, Decoded, LanguageModel
 from .scripted import ScriptedModel
 from .server.address import check_showable, is_address, parse_address, same_model
@@ -45,39 +47,25 @@ def full_name(name: str) -> str:
 
 def load_model(
     source: str | Path | LanguageModel | Sequence[Any],
-    *,
-    engine: str = "auto",
-    device: str | None = None,
-    dtype: str | None = None,
-    threads: int = 0,
-    context_tokens: int = 0,
-    tokenizer: str | None = None,
-    retry_seconds: float | None = None,
+    loading: Loading = Loading(),  # noqa: B008 (frozen)
 ) -> LanguageModel:
     """Load a language model.
 
     `source`: `smollm2`, `gemma3-270m`, a hub name, a folder, a .gguf file, a server (http://…/v1#name), a loaded
-    (model, tokenizer), or a `LanguageModel`, which is returned as it is. `engine` (auto, transformers, llama.cpp) runs
-    it here, on so many CPU `threads` (0: all cores). `context_tokens` is for llama.cpp; `tokenizer` and
-    `retry_seconds` are for servers.
+    (model, tokenizer), or a `LanguageModel`, which is returned as it is.
     """
-    if isinstance(source, (str, Path)):
+    if isinstance(source, str | Path):
         name = str(source)
         if is_address(name):
-            from .server.connecting import connect
+            from .server.served import connect
 
-            return connect(name, tokenizer=tokenizer, retry_seconds=retry_seconds)
-        if chosen_engine(name, engine) != "llama.cpp":
-            return _load_transformers(name, device, dtype, threads)
-        if dtype is not None:
-            raise BadOption(f"--dtype is for --engine transformers: {name} is run with the weights that the file has")
-        from .llama.model import load_llama
+            return connect(name, tokenizer=loading.tokenizer, retry_seconds=loading.retry_seconds)
+        if chosen_engine(name, loading.engine) == "llama.cpp":
+            from .llama.model import load_llama
 
-        return load_llama(
-            Path(name).expanduser(), name=name, device=device, threads=threads, context_tokens=context_tokens,
-            tokenizer=tokenizer, retry_seconds=retry_seconds,
-        )  # fmt: skip
-    if isinstance(source, (tuple, list)) and len(source) == 2:
+            return load_llama(Path(name).expanduser(), loading, name=name)
+        return _load_transformers(name, loading)
+    if isinstance(source, tuple | list) and len(source) == 2:
         from .transformers.model import TransformersModel
 
         return TransformersModel(*source)
@@ -87,10 +75,11 @@ def load_model(
 
 
 def load_scorer(
-    source: str | Path | LanguageModel | Sequence[Any], *, device: str | None = None, dtype: str | None = None
+    source: str | Path | LanguageModel | Sequence[Any],
+    loading: Loading = Loading(),  # noqa: B008 (frozen)
 ) -> LanguageModel:
-    """Load a model that gives the likelihood of given texts: a .gguf file runs on transformers, since it must."""
-    return load_model(source, device=device, dtype=dtype, engine="transformers")
+    """Load a model that gives the likelihood of given texts: llama.cpp does not, so transformers runs .gguf files."""
+    return load_model(source, replace(loading, engine="transformers"))
 
 
 def chosen_engine(name: str, engine: str = "auto") -> str | None:
@@ -106,7 +95,7 @@ def engine_of(model: LanguageModel) -> str | None:
     return getattr(model, "engine", None) if model.name.endswith(".gguf") else None
 
 
-def _load_transformers(name: str, device: str | None, dtype: str | None, threads: int) -> LanguageModel:
+def _load_transformers(name: str, loading: Loading) -> LanguageModel:
     calm_threads()
     from .transformers.gguf import EMBEDDED, converted_gguf
     from .transformers.loading import load_transformers
@@ -118,4 +107,4 @@ def _load_transformers(name: str, device: str | None, dtype: str | None, threads
         source = EMBEDDED[name]()
     elif name.endswith(".gguf"):
         source = converted_gguf(Path(name).expanduser())
-    return load_transformers(source, name=name, device=device, dtype=dtype, threads=threads)
+    return load_transformers(source, name=name, device=loading.device, dtype=loading.dtype, threads=loading.threads)

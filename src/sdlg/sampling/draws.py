@@ -1,4 +1,4 @@
-"""Draws: unbiased answers at temperature 1 that only weigh meanings. Branches find, draws weigh (method.md §6).
+"""Draws: unbiased answers at temperature 1 that only weigh meanings. Branches find, draws weigh.
 
 In: a model, a prompt, and the answer where it is known. Out: `Draws`. Where the model can, they are decoded in the same
 call as the branches, so that they cost few steps; a server draws by seeds.
@@ -42,7 +42,7 @@ class DrawPlan:
         """In a call of their own, with what that cost and its notes."""
         if not self.count:
             return self.of(()), Cost(), ()
-        decoding = replace(self.options.decoding, strategy=self.by, temperature=1.0, top_p=1.0)
+        decoding = replace(self.options.decoding, strategy=self.by, temperature=1.0, top_p=1.0)  # type: ignore[arg-type]
         codes = self.count if self.by == "arithmetic" else 0
         request = DecodeRequest(
             prompt, [()] * self.count, decoding, self.seed, draws=codes, excluded_mass=self.excluded_mass

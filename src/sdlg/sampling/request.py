@@ -10,23 +10,22 @@ from ..models.base import Continuation, LanguageModel
 from ..nli.base import NliModel
 from ..options import Options
 from ..records import Branching, Cost, Generation, Prompt, Question, Sample, Substitution
-from ..scoring import EmbeddingMap
 from ..scoring.alignment import token_texts
 
 
 class Observer(Protocol):
-    """Is shown a stage and what there is to see of it, and every generation when it is finished."""
+    """Called with a stage and what there is to see of it, and with every generation when it is finished."""
 
     def __call__(
         self, stage: str, text: str, generation: Generation | None = None, substitution: Substitution | None = None
     ) -> None:
-        """Take note."""
+        """Show it."""
 
 
 def _nobody(
     stage: str, text: str, generation: Generation | None = None, substitution: Substitution | None = None
 ) -> None:
-    """Nobody is watching."""
+    """Show nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +45,6 @@ class SamplingRequest:
     model: LanguageModel
     nli: NliModel
     options: Options
-    embedding_map: EmbeddingMap | None = None
     observe: Observer = _nobody
     answer: InitialAnswer | None = None  # where it is known already
 
@@ -105,4 +103,4 @@ def cut_note(answer: Generation, options: Options) -> list[str]:
     tokens = len(answer.token_ids)
     if tokens < options.decoding.max_tokens:
         return [f"the answer was cut at {tokens} tokens, where the model's context ends; shorten the prompt"]
-    return [f"the answer was cut at {tokens} tokens; raise --max-tokens to see all of it"]
+    return [f"the answer was cut at {tokens} tokens; raise max_tokens to see all of it"]

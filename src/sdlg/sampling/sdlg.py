@@ -38,9 +38,7 @@ def sample_sdlg(request: SamplingRequest) -> Sampled:
     answer = initial.generation
     request.observe("scores", answer.text, answer)
     started = time.perf_counter()
-    scored = score_answer(
-        request.question.text, answer, prompt.stop, model, request.nli, options.scoring, request.embedding_map
-    )
+    scored = score_answer(request.question.text, answer, prompt.stop, model, request.nli, options.scoring)
     ranked = time.perf_counter()
     branches = _Branches(model, prompt, answer, options, request.observe, plan_draws(model, options, answer))
     branches.draw(scored.substitutions)
@@ -59,7 +57,7 @@ def sample_sdlg(request: SamplingRequest) -> Sampled:
 
 def check_sdlg(model: LanguageModel, options: Options) -> None:
     """Everything the method needs, before any work is done."""
-    wanted = {options.decoding.strategy, options.decoding.branch_strategy}
+    wanted: set[str] = {options.strategy, options.branch_strategy}
     if "diverse_beam" in wanted:
         raise BadOption("diverse beam search makes many sequences, not one: use it as the method, not as a strategy")
     check_strategies(model, wanted)
@@ -201,6 +199,6 @@ def _notes(answer: Generation, samples: int, candidates: int, options: Options) 
         floor = options.scoring.min_probability
         notes.append(
             f"{samples} of {options.samples} sequences: only {candidates} alternatives are likelier than {floor:g}; "
-            "lower --min-probability to explore more"
+            "lower min_probability to explore more"
         )
     return tuple(notes)

@@ -6,7 +6,6 @@ their attribution. One NLI forward and backward pass; everything else is arithme
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -18,12 +17,11 @@ from ..options import Scoring
 from ..records import Cost, Generation, StopRule, Substitution, Word
 from .alignment import overlapping, word_spans
 from .candidates import Candidate, Place, find_candidates, find_places
-from .scores import ATTRIBUTIONS, SIMILARITIES, combined_rank, ranked_order, word_attribution
+from .scores import combined_rank, cosine_substitution, ranked_order, word_attribution
 
 __all__ = ["ScoredAnswer", "score_answer"]
 
 Array = NDArray[np.float64]
-EmbeddingMap = Callable[[Sequence[int]], Array]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,31 +40,23 @@ def score_answer(
     model: LanguageModel,
     nli: NliModel,
     options: Scoring,
-    embedding_map: EmbeddingMap | None = None,
 ) -> ScoredAnswer:
-    """Algorithm 2. `embedding_map` replaces the NLI model's own embeddings of tokens (`mapping.fit_embedding_map`)."""
+    """Score and rank all candidate substitutions (Algorithm 2). One-word answers are ranked by importance alone."""
     places = find_places(model, answer, options)
     candidates = find_candidates(model, answer, places, stop, options)
     if not answer.text:  # nothing to differentiate: ranked by importance alone
         return ScoredAnswer(_ranked(candidates, np.zeros((len(candidates), 2)), places, answer, options), (), Cost())
     input_gradients = nli.input_gradients(question, answer.text)
-    gradients = input_gradients.gradients(options.gradient_side)
+    gradients = input_gradients.premise_gradients
     spans = word_spans(answer.text)
     words = tuple(_word(answer.text, span, input_gradients, gradients) for span in spans)
     scores = np.zeros((len(candidates), 2))
     for place in places:
         mine = [k for k, candidate in enumerate(candidates) if candidate.position == place.position]
-        scored = _score_place(
-            answer, place, [candidates[k] for k in mine], input_gradients, gradients, nli, options, embedding_map
-        )
-        scores[mine] = scored
-    one_word = len(spans) == 1 and options.one_word == "importance"
-    weighted = (
-        replace(options, attribution_weight=0.0, substitution_weight=0.0, importance_weight=1.0)
-        if one_word
-        else options
-    )
-    return ScoredAnswer(_ranked(candidates, scores, places, answer, weighted), words, input_gradients.cost)
+        scores[mine] = _score_place(answer, place, [candidates[k] for k in mine], input_gradients, nli)
+    if len(spans) == 1:
+        options = replace(options, attribution_weight=0.0, substitution_weight=0.0, importance_weight=1.0)
+    return ScoredAnswer(_ranked(candidates, scores, places, answer, options), words, input_gradients.cost)
 
 
 def _word(text: str, span: tuple[int, int], input_gradients: InputGradients, gradients: Array) -> Word:
@@ -76,32 +66,21 @@ def _word(text: str, span: tuple[int, int], input_gradients: InputGradients, gra
 
 
 def _score_place(
-    answer: Generation,
-    place: Place,
-    candidates: list[Candidate],
-    input_gradients: InputGradients,
-    gradients: Array,
-    nli: NliModel,
-    options: Scoring,
-    embedding_map: EmbeddingMap | None,
+    answer: Generation, place: Place, candidates: list[Candidate], input_gradients: InputGradients, nli: NliModel
 ) -> Array:
-    """Attribution and substitution of each candidate at one place: (candidates, 2)."""
-    unit = place.word if options.attribution_unit == "word" else place.span
-    of_unit, of_token = overlapping(unit, input_gradients.spans), overlapping(place.span, input_gradients.spans)
-    attribution = ATTRIBUTIONS[options.attribution_unit](input_gradients.embeddings[of_unit], gradients[of_unit])
+    """Return attribution and substitution of each candidate at one place: (candidates, 2)."""
+    gradients = input_gradients.premise_gradients
+    of_word, of_token = overlapping(place.word, input_gradients.spans), overlapping(place.span, input_gradients.spans)
+    attribution = word_attribution(input_gradients.embeddings[of_word], gradients[of_word])
     scores = np.column_stack([np.full(len(candidates), attribution), np.zeros(len(candidates))])
     spelled = [k for k, candidate in enumerate(candidates) if not candidate.ends_answer]
     if not of_token or not spelled:
         return scores
-    if embedding_map is None:
-        original = input_gradients.embeddings[of_token].mean(axis=0)
-        before = _last_word(answer.text[: place.span[0]])
-        replacements = nli.embed([(before, candidates[k].surface.strip()) for k in spelled])
-    else:
-        original = embedding_map([answer.token_ids[place.position]])[0]
-        replacements = embedding_map([candidates[k].token_id for k in spelled])
+    original = input_gradients.embeddings[of_token].mean(axis=0)
+    before = _last_word(answer.text[: place.span[0]])
+    replacements = nli.embed([(before, candidates[k].surface.strip()) for k in spelled])
     gradient = gradients[of_token].mean(axis=0)
-    scores[spelled, 1] = SIMILARITIES[options.similarity](original, replacements, gradient)
+    scores[spelled, 1] = cosine_substitution(original, replacements, gradient)
     scores[spelled, 1] *= np.any(replacements != 0, axis=1)  # half a character has no embedding, hence no score
     return scores
 
@@ -116,7 +95,7 @@ def _ranked(
     candidates: list[Candidate], scores: Array, places: list[Place], answer: Generation, options: Scoring
 ) -> tuple[Substitution, ...]:
     importance = np.array([candidate.mass for candidate in candidates])
-    rank = combined_rank((scores[:, 0], scores[:, 1], importance), options.weights, options.ranking)
+    rank = combined_rank((scores[:, 0], scores[:, 1], importance), options.weights)
     order = ranked_order(rank, importance, [c.position for c in candidates], [c.token_id for c in candidates])
     originals = {place.position: answer.text[slice(*place.span)] for place in places}
     return tuple(

@@ -1,7 +1,7 @@
-"""Candidate substitutions: which tokens could stand in the answer instead (method.md §3).
+"""Candidate substitutions: which tokens could stand in the answer instead (Algorithm 2).
 
-In: the initial answer with the alternatives of every step. Out: candidates, one per position and token.
-Endings of the answer count as one; with merging=same_word spellings of one word do, too.
+In: the initial answer with the alternatives of every step. Out: candidates, one per position and token; all endings of
+the answer at a position count as one.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from .alignment import (
     word_spans,
 )
 
-_END = "\0end of the answer"
+_END = "end of the answer"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class Candidate:
     token_id: int
     surface: str  # as the reader would see it, with its leading space
     logprob: float
-    mass: float  # its probability and that of the candidates merged into it
+    mass: float  # its probability; of an ending, that of all tokens that end the answer here
     ends_answer: bool = False
 
 
@@ -82,20 +82,19 @@ def find_candidates(
 
 def _at(model: LanguageModel, answer: Generation, place: Place, stop: StopRule, options: Scoring) -> list[Candidate]:
     taken = {normalised(answer.text[slice(*span)]) for span in (place.span, place.word)} if answer.text else set()
-    merged: dict[object, Candidate] = {}
-    for candidate in _unmerged(model, answer, place.position, stop, options):
-        word = _END if candidate.ends_answer else normalised(candidate.surface)
-        if word in taken or (not word and is_complete(candidate.surface)):
+    found: dict[object, Candidate] = {}
+    for candidate in _possible(model, answer, place.position, stop, options):
+        word = normalised(candidate.surface)
+        if not candidate.ends_answer and (word in taken or (not word and is_complete(candidate.surface))):
             continue
-        whole = candidate.ends_answer or (options.merging == "same_word" and is_complete(candidate.surface))
-        key: object = word if whole else candidate.token_id
-        first = merged.setdefault(key, candidate)
-        if first is not candidate:  # alternatives come likeliest first, so the first one represents the others
-            merged[key] = replace(first, mass=first.mass + candidate.mass)
-    return list(merged.values())
+        key = _END if candidate.ends_answer else candidate.token_id
+        first = found.setdefault(key, candidate)
+        if first is not candidate:  # alternatives come likeliest first: the first ending represents the others
+            found[key] = replace(first, mass=first.mass + candidate.mass)
+    return list(found.values())
 
 
-def _unmerged(
+def _possible(
     model: LanguageModel, answer: Generation, position: int, stop: StopRule, options: Scoring
 ) -> Iterator[Candidate]:
     before = answer.token_ids[:position]

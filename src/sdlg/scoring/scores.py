@@ -1,25 +1,18 @@
 """The three token scores (Algorithm 2): arithmetic on embeddings and gradients, no model.
 
-attribution   A_i  = ‖ z_i ⊙ g_i ‖₂                    how much of the meaning hangs on unit i
+attribution   A_i  = ‖ mean |z_i ⊙ g_i| ‖₂             how much of the meaning hangs on word i
 substitution  S_ij = cos(z_i − z_j, g_i)                how far candidate j moves along the gradient
 importance    I_ij = p(v_j | y_<i, x)                   how likely the language model finds j there
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
-
-
-def token_attribution(embeddings: Array, gradients: Array) -> float:
-    """Of a unit's pieces, (pieces, width): the norm of mean embedding × mean gradient."""
-    if not len(embeddings):
-        return 0.0
-    return float(np.linalg.norm(embeddings.mean(axis=0) * gradients.mean(axis=0)))
 
 
 def word_attribution(embeddings: Array, gradients: Array) -> float:
@@ -37,19 +30,6 @@ def cosine_substitution(original: Array, candidates: Array, gradient: Array) -> 
     return cosines
 
 
-def dot_substitution(original: Array, candidates: Array, gradient: Array) -> Array:
-    """The same without the norms."""
-    product: Array = (original[None] - candidates) @ gradient
-    return product
-
-
-SIMILARITIES: Mapping[str, Callable[[Array, Array, Array], Array]] = {
-    "cosine": cosine_substitution,
-    "dot": dot_substitution,
-}
-ATTRIBUTIONS: Mapping[str, Callable[[Array, Array], float]] = {"token": token_attribution, "word": word_attribution}
-
-
 # -- ranking ----------------------------------------------------------------------------------------------------
 
 
@@ -59,29 +39,10 @@ def dense_ranks(values: Array) -> Array:
     return inverse.astype(np.float64) + 1
 
 
-def percentile_ranks(values: Array) -> Array:
-    """Dense ranks as a share of the lowest rank."""
-    ranks = dense_ranks(values)
-    return ranks / ranks.max() if len(ranks) else ranks
-
-
-def raw_ranks(values: Array) -> Array:
-    """0 for the highest value, 1 for the lowest, in between in proportion."""
-    spread = np.ptp(values) if len(values) else 0.0
-    return (values.max() - values) / spread if spread > 0 else np.zeros(len(values))
-
-
-RANKINGS: Mapping[str, Callable[[Array], Array]] = {
-    "dense_rank": dense_ranks,
-    "percentile": percentile_ranks,
-    "raw": raw_ranks,
-}
-
-
-def combined_rank(scores: tuple[Array, Array, Array], weights: tuple[float, float, float], ranking: str) -> Array:
+def combined_rank(scores: tuple[Array, Array, Array], weights: tuple[float, float, float]) -> Array:
     """The weighted mean of the three scores' ranks; lower is tried earlier."""
     total = sum(weights)
-    rank: Array = sum(w / total * RANKINGS[ranking](score) for w, score in zip(weights, scores, strict=True))  # type: ignore[assignment]
+    rank: Array = sum(w / total * dense_ranks(score) for w, score in zip(weights, scores, strict=True))  # type: ignore[assignment]
     return rank
 
 

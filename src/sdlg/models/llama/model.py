@@ -10,7 +10,8 @@ import weakref
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from ...errors import ModelNotFound, NotSupported
+from ...errors import BadOption, ModelNotFound, NotSupported
+from ...options import Loading
 from ...records import Prompt
 from ..base import Scored
 from ..server.capabilities import ServerCapabilities, known_llama_server
@@ -51,30 +52,22 @@ class LlamaModel(ServedModel):
         raise NotSupported(f"{self.name} cannot score given texts on llama.cpp; use --engine transformers")
 
 
-def load_llama(
-    file: Path,
-    *,
-    name: str,
-    device: str | None = None,
-    threads: int = 0,
-    context_tokens: int = 0,
-    tokenizer: str | None = None,
-    retry_seconds: float | None = None,
-) -> LlamaModel:
+def load_llama(file: Path, loading: Loading, *, name: str) -> LlamaModel:
     """Start the server, or use that of this process, and connect to it."""
+    if loading.dtype is not None:
+        raise BadOption(f"--dtype is for --engine transformers: {name} is run with the weights that the file has")
     if not has_llama():
         raise ModelNotFound(
             f"running {name} needs llama.cpp. Run: pip install 'sdlg[llama]' "
             "(or use --engine transformers, which takes several times the file's size in memory)"
         )
-    patience, header = checked_patience(retry_seconds), read_header(file)
-    size = server_size(header.context_tokens, context_tokens=context_tokens, threads=threads, device=device)
-    process = shared_server(file, size)
+    patience, header = checked_patience(loading.retry_seconds), read_header(file)
+    process = shared_server(file, server_size(loading, header.context_tokens))
     connection = Connection(process.address, retry_seconds=patience, end_reason=_end_reason(weakref.ref(process)))
     try:
         server = connection.run(known_llama_server(connection, has_template=header.has_template))
         connection.allow_requests(server.slots or 1)
-        chosen = choose_tokenizer(connection, server, name, tokenizer)
+        chosen = choose_tokenizer(connection, server, name, loading.tokenizer)
         return LlamaModel(connection, server, chosen, name=name, process=process)
     except BaseException:
         connection.close()
@@ -91,17 +84,15 @@ def _end_reason(process: weakref.ref[PrivateServer]) -> Callable[[], str | None]
     return reason
 
 
-def server_size(
-    trained_context: int | None, *, context_tokens: int = 0, threads: int = 0, device: str | None = None
-) -> ServerSize:
-    """Return what was asked for, else (0) what suits the machine.
+def server_size(loading: Loading, trained_context: int | None) -> ServerSize:
+    """Return what was asked for, else what suits the machine.
 
     A slot for every four cores: on two, several questions at once were no faster (docs/engines.md).
     """
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return ServerSize(
-        context_tokens=min(context_tokens or _MOST_CONTEXT, trained_context or _MOST_CONTEXT),
+        context_tokens=min(loading.context_tokens or _MOST_CONTEXT, trained_context or _MOST_CONTEXT),
         slots=min(max(cores // _CORES_PER_SLOT, 1), _MOST_SLOTS),
-        threads=threads or cores,
-        gpu=device != "cpu",
+        threads=loading.threads or cores,
+        gpu=loading.device != "cpu",
     )

@@ -40,10 +40,9 @@ _WIDTH = {"llama.cpp": 1}
 # A server lists a few tokens of each step, and codes need them all: it draws by seeds instead.
 _STRATEGIES = frozenset(STRATEGIES) - {"arithmetic"}
 _ONE_QUESTION = (400, 413, 422)  # refusals that another question may not meet
-_RETRY_SECONDS = 120.0
 
 
-def connect(name: str, *, tokenizer: str | None = None, retry_seconds: float | None = None) -> ServedModel:
+def connect(name: str, *, tokenizer: str | None = None, retry_seconds: float = 120.0) -> ServedModel:
     """Connect to `http://127.0.0.1:8000/v1#name`, or `server#name` for the address in OPENAI_BASE_URL.
 
     `tokenizer` is a folder or hub name, where the server does not name its own. `retry_seconds` is how many seconds a
@@ -66,11 +65,11 @@ def connect(name: str, *, tokenizer: str | None = None, retry_seconds: float | N
         raise
 
 
-def checked_patience(retry_seconds: float | None) -> float:
-    """Return for how many seconds to try again; the default where nothing was said."""
-    if retry_seconds is not None and not retry_seconds > 0:
+def checked_patience(retry_seconds: float) -> float:
+    """Return for how many seconds to try again, if it can be."""
+    if not retry_seconds > 0:
         raise BadOption(f"retry_seconds must be more than 0 seconds, not {retry_seconds}")
-    return retry_seconds or _RETRY_SECONDS
+    return retry_seconds
 
 
 def choose_tokenizer(

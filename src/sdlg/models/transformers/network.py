@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 from transformers.cache_utils import Cache, DynamicCache
 
-from ...concurrency.gathering import Gathering
+from ...concurrency.shared_passes import SharedPasses
 from .packing import PackedCache, Pass, packed_attention, pass_groups
 from .prefix_cache import GrowingLayer
 
@@ -33,7 +33,7 @@ def _run_together(wanted: Sequence[tuple[Network, Pass]]) -> list[Tensor | Excep
 
 
 # Of a model: two networks of it would change its attention under each other's hands.
-_GATHERINGS: WeakKeyDictionary[Any, Gathering[tuple[Network, Pass], Tensor]] = WeakKeyDictionary()
+_SHARED_PASSES: WeakKeyDictionary[Any, SharedPasses[tuple[Network, Pass], Tensor]] = WeakKeyDictionary()
 _ATTENTIONS: WeakKeyDictionary[Any, threading.RLock] = WeakKeyDictionary()  # held while it is another one
 
 
@@ -57,12 +57,12 @@ class Network:
         self._config = model.config.get_text_config()
         self._additive_masks = getattr(self._config, "_attn_implementation", "sdpa") == "eager"
         self._counts, self.passes = _Counts(), 0  # passes of all threads
-        self._gathering = _GATHERINGS.setdefault(model, Gathering(_run_together))
+        self._shared = _SHARED_PASSES.setdefault(model, SharedPasses(_run_together))
         self._attention = _ATTENTIONS.setdefault(model, threading.RLock())
 
     def decoding(self) -> AbstractContextManager[None]:
         """For a thread that will want one pass after the other: it shares them with others that do."""
-        return self._gathering.decoding()
+        return self._shared.decoding()
 
     @property
     def forward_tokens(self) -> int:
@@ -149,7 +149,7 @@ class Network:
         self._counts.forward_tokens += wanted.size
         self._counts.steps += 1
         can_share = wanted.masks is not None and self.__dict__.get("packs", True)  # perhaps, until it was tried
-        return self._gathering.run((self, wanted), waits=can_share)
+        return self._shared.run((self, wanted), waits=can_share)
 
     def run_all(self, passes: Sequence[Pass]) -> list[Tensor | Exception]:
         """Logits, or what went wrong, of each; in one pass of the network where they can stand beside each other."""

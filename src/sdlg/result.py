@@ -1,0 +1,107 @@
+"""The result of one question: what Python users hold. Its JSON form is `schema.py`'s business."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from .options import Options
+from .records import AnswerRisk, Cluster, Cost, Estimate, Generation, Question, Sample, Setup, Substitution, Word
+
+SEMANTIC_ENTROPY = "semantic_entropy"
+SHARE_ENTROPY = "share_entropy"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Result:
+    """The answer, its samples, their meanings, and the estimates made from them."""
+
+    question: Question
+    model: str | None  # None: the answers were given
+    nli: str | None  # None: nothing was compared
+    method: str  # a sampling method, or "given"
+    preset: str
+    clusters: tuple[Cluster, ...]  # the meanings, the answer's own first
+    estimates: Mapping[str, Estimate]  # semantic_entropy, share_entropy, and the measures that were asked for
+    unavailable: Mapping[str, str]  # measures that were asked for and have no value, with the reason
+    coverage: float | None  # the share of all probability that was looked at; None: no likelihoods are known
+    words: tuple[Word, ...]  # of the answer
+    samples: tuple[Sample, ...]  # the answer first
+    draws: tuple[Sample, ...]  # that only weigh meanings; none where the samples themselves do
+    candidates: tuple[Substitution, ...]  # the best changes of each position, in the order of their ranks
+    options: Options
+    setup: Setup  # what else shaped the result: measures, calibration, further models
+    cost: Cost
+    risk: AnswerRisk | None = None  # None: no calibration fits
+    notes: tuple[str, ...] = ()
+    evidence: Mapping[str, Any] = field(default_factory=dict)  # what the measures that were asked for were made from
+
+    @property
+    def answer(self) -> Generation:
+        """The initial answer."""
+        return self.samples[0].generation
+
+    @property
+    def tokens(self) -> tuple[str, ...]:
+        """The initial answer's text, token by token."""
+        return self.samples[0].tokens
+
+    @property
+    def semantic_entropy(self) -> float:
+        """The paper's estimate, in nats: to rank answers by doubt; higher is less certain.
+
+        Its logarithm is that of the clusters' mass, not of their share, as the paper has it, so it may exceed the
+        logarithm of the number of meanings, or be below 0.
+        """
+        return self.estimates[SEMANTIC_ENTROPY].value
+
+    @property
+    def share_entropy(self) -> Estimate | None:
+        """The entropy of the meanings' percentages, in nats, with its interval. None: nothing was drawn."""
+        return self.estimates.get(SHARE_ENTROPY)
+
+    @property
+    def meanings(self) -> tuple[Cluster, ...]:
+        """The meanings in the order of their shares, the largest first."""
+        return tuple(sorted(self.clusters, key=lambda cluster: -cluster.share))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON form as plain dicts and lists (docs/result-format.md)."""
+        from .schema import result_dict
+
+        return result_dict(self)
+
+    def to_json(self, indent: int | None = None) -> str:
+        """Return the JSON form, one line by default. `sdlg.result_from_json` reads it again."""
+        return json.dumps(self.to_dict(), ensure_ascii=False, indent=indent)
+
+    def __repr__(self) -> str:
+        headline = f"  semantic entropy {self.semantic_entropy:.3f} nats, {len(self.clusters)} meanings"
+        meanings = (
+            f"  {share_text(cluster)}  {cluster.text!r} ×{len(cluster.members) + len(cluster.draws)}"
+            for cluster in self.meanings
+        )
+        risk = [f"  {self.risk.sentence}"] if self.risk else []
+        return "\n".join([repr(self.answer.text), headline, *risk, *meanings])
+
+    def _repr_html_(self) -> str:
+        from .views.notebook import notebook_view
+
+        return notebook_view(self)
+
+
+def share_text(cluster: Cluster) -> str:
+    """Return a meaning's share with its interval, all three rounded alike: "81% (78–86%)"."""
+    if cluster.probability is None or cluster.low is None or cluster.high is None:
+        return f"{percent(cluster.share)} of the score"
+    low, high = round(100 * cluster.low), round(100 * cluster.high)
+    return f"{percent(cluster.probability)} ({low}–{high}%)"
+
+
+def percent(share: float) -> str:
+    """Return a share in whole per cent. What rounds to 0 % or 100 % and is not is said to be below 1 % or above 99 %."""
+    if 0 < share < 0.005:
+        return "<1%"
+    return ">99%" if 0.995 <= share < 1 else f"{share:.0%}"
