@@ -151,7 +151,6 @@ def _probed(parsed: argparse.Namespace) -> str | LanguageModel:
 
 def named_setup(parsed: argparse.Namespace) -> Setup:
     """What the pipeline's results will say that they were made with, before any model is loaded."""
-    from ..measures.measuring import asked_measures
     from ..models import chosen_engine
     from ..nli import is_language_model
     from ..pipeline import chosen_setup
@@ -160,7 +159,7 @@ def named_setup(parsed: argparse.Namespace) -> Setup:
     options, method = options_from(parsed.preset, named_options(parsed)), parsed.method.replace("-", "_")
     calibrations = calibrations_for(parsed.calibration, parsed.model, parsed.nli, method, options)
     return chosen_setup(
-        asked_measures(names_in(parsed.measures), calibrations.measure_names), calibrations.fingerprint,
+        (*names_in(parsed.measures), *calibrations.measure_names), calibrations.fingerprint,
         dtype=parsed.dtype, tokenizer=parsed.tokenizer, similarity_model=parsed.similarity_model,
         other_models=tuple(names_in(parsed.other_models)),
         gradients=parsed.gradients if is_language_model(parsed.nli) else None,
