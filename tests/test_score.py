@@ -4,37 +4,16 @@ from __future__ import annotations
 
 import io
 import json
-import math
 
 import pytest
 
-from conftest import embedded_pipeline, tiny_lm, vectors
-from fakes import FakeNli
+from conftest import embedded_pipeline, vectors
 from sdlg.cli import main
 from sdlg.errors import BadQuestion
 from sdlg.formats.answers import parse_row, read_rows
-from sdlg.measures.inputs import InputModels, compute_inputs
-from sdlg.measures.measuring import chosen_measures, measure
 from sdlg.records import Question
 
 V = vectors("estimator")
-
-
-class FakeSimilarity:
-    """Texts are as alike as the words they share."""
-
-    name, has_embeddings = "fake", True
-
-    def similarity(self, pairs):
-        import numpy as np
-
-        sets = [(set(a.split()), set(b.split())) for a, b in pairs]
-        return np.array([len(a & b) / max(len(a | b), 1) for a, b in sets])
-
-    def embed(self, texts):
-        import numpy as np
-
-        return np.array([[len(text), text.count(" "), 1.0] for text in texts])
 
 
 def vector_row(case):
@@ -74,9 +53,10 @@ def test_the_vectors_through_the_command(tmp_path, case):
     close = lambda value: pytest.approx(value, abs=1e-9)  # noqa: E731
     assert found["predictive_entropy"] == close(out["PE"])
     assert found["length_normalised_predictive_entropy"] == close(out["LN_PE"])
-    assert found["semantic_entropy_frequency"] == close(out["SE_mc"])
-    for short, long in (("ln", "length_normalised"), ("tot", "total")):
-        assert found[f"semantic_entropy_improper_{long}"] == close(out[short]["SE_kuhn_improper"])
+    assert found["discrete_semantic_entropy"] == close(out["SE_mc"])
+    assert found["semantic_entropy_improper"] == close(out["ln"]["SE_kuhn_improper"])
+    assert found["semantic_entropy_proper"] == close(out["ln"]["SE_norm_outside_dup"])
+    assert found["semantic_entropy_proper_normalised"] == close(out["ln"]["SE_proper_dup"])
 
 
 def test_the_sdlg_vectors_through_the_command(tmp_path):
@@ -85,13 +65,9 @@ def test_the_sdlg_vectors_through_the_command(tmp_path):
     wanted = {
         "coverage": out["branch"]["coverage"],
         "semantic_entropy_branch_mass": out["branch"]["SE_proper"],
-        "semantic_entropy_branch_mass_unnormalised_log": out["branch"]["SE_norm_outside"],
-        "semantic_entropy_importance_only": out["SE_eq8"],
-        "semantic_entropy_importance_only_unnormalised_log": out["SE_eq8_norm_outside"],
+        "semantic_entropy_sdlg": out["ln"]["SE_norm_outside"],
+        "semantic_entropy_sdlg_normalised": out["ln"]["SE_proper"],
     }
-    for short, long in (("ln", "length_normalised"), ("tot", "total")):
-        wanted[f"semantic_entropy_importance_{long}"] = out[short]["SE_proper"]
-        wanted[f"semantic_entropy_importance_l1_{long}_unnormalised_log"] = out[short]["SE_norm_outside"]
     assert {name: found[name] for name in wanted} == pytest.approx(wanted, abs=1e-9)
     assert row["clusters"] == [0, 1, 0, 2, 1]
 
@@ -215,22 +191,9 @@ def test_the_sar_vectors_through_the_command(tmp_path):
     assert found["measures"]["SAR"]["value"] == pytest.approx(out["SAR"], abs=1e-9)
 
 
-@pytest.mark.parametrize("case", ["ms_duplicates", "ms_distinct", "single", "identical", "sdlg"])
-def test_proper_entropy_vectors_through_the_command(tmp_path, case):
-    _, (row,) = scored(tmp_path, [vector_row(case)], *ARITHMETIC)
-    for short, long in (("ln", "length_normalised"), ("tot", "total")):
-        for ours, theirs in (("counted", "dup"), ("unique", "unique")):
-            for log, kind in (("", "proper"), ("_unnormalised_log", "norm_outside")):
-                found = row["measures"][f"semantic_entropy_proper_{ours}_{long}{log}"]["value"]
-                assert found == pytest.approx(V[case]["output"][short][f"SE_{kind}_{theirs}"], abs=1e-9)
-
-
 def test_the_underflow_vectors_through_the_command(tmp_path):
     _, (row,) = scored(tmp_path, [vector_row("underflow")], *ARITHMETIC)
     out = V["underflow"]["output"]
-    assert row["measures"]["semantic_entropy_proper_counted_total"]["value"] == pytest.approx(
-        out["tot"]["SE_proper"], abs=1e-9
-    )
     assert row["measures"]["predictive_entropy"]["value"] == pytest.approx(out["PE"], abs=1e-9)
 
 
@@ -245,16 +208,6 @@ def test_measures_of_a_result_can_be_computed_again_from_its_json_alone(tmp_path
     for name in names:
         assert row["measures"][name]["value"] == pytest.approx(result.estimates[name].value, abs=1e-9)
     assert result.cost.nli_pairs > 0
-
-
-def test_one_failing_measure_does_not_lose_the_answer():
-    """The frame of P(True) does not fit a context of 128 tokens; the answer does."""
-    import sdlg
-
-    pipeline = sdlg.Pipeline(tiny_lm("llama"), FakeNli({}), samples=1, max_tokens=4, measures=("P(True)", "MSP"))
-    result = pipeline.ask("who?")
-    assert "MSP" in result.estimates
-    assert any(note.startswith("P(True)") and "128" in note for note in result.notes)
 
 
 def test_the_output_may_not_be_the_input(tmp_path, capsys):
@@ -277,7 +230,7 @@ def test_what_is_missing_is_told_as_a_reason_not_as_a_number(tmp_path):
     row = {"question": "q", "answers": [{"text": "a"}, {"text": "b"}]}
     code, (found,) = scored(tmp_path, [row], *ARITHMETIC)
     assert code == 0
-    for name in ("predictive_entropy", "semantic_entropy_frequency", "number_of_clusters"):
+    for name in ("predictive_entropy", "discrete_semantic_entropy", "number_of_clusters"):
         assert found["measures"][name]["value"] is None
         assert found["measures"][name]["reason"]
     assert "--model" in found["measures"]["predictive_entropy"]["reason"]
@@ -290,83 +243,10 @@ def test_results_of_sdlg_ask_are_rows_too(tmp_path, monkeypatch):
     result = fake_pipeline().ask("What is the capital of France?")
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(result.to_json().encode())))
     out = tmp_path / "o.jsonl"
-    assert main(["score", "-", "-o", str(out), *ARITHMETIC, "--measures", "semantic_entropy_frequency,coverage"]) == 0
+    assert main(["score", "-", "-o", str(out), *ARITHMETIC, "--measures", "semantic_entropy_sdlg,coverage"]) == 0
     found = json.loads(out.read_text())["measures"]
-    assert found["semantic_entropy_frequency"]["value"] == pytest.approx(
-        result.estimates["semantic_entropy_frequency"].value
-    )
+    assert found["semantic_entropy_sdlg"]["value"] == pytest.approx(result.semantic_entropy)
     assert found["coverage"]["value"] == pytest.approx(result.coverage)
-
-
-# -- evidence ---------------------------------------------------------------------------------------------------
-
-
-def row(*answers, question="Where is the cat?"):
-    return parse_row(json.dumps({"question": question, "answers": list(answers)}))
-
-
-def test_clusters_and_graphs_come_from_the_nli_model():
-    question, samples = row({"text": "Paris"}, {"text": "paris it is"}, {"text": "Lyon"})
-    nli = FakeNli({"paris it is": "Paris"})
-    found = compute_inputs(samples, question, frozenset({"clusters", "entailment"}), InputModels(nli=nli)).inputs
-    assert found.clusters == (0, 0, 1)
-    assert found.entailment.shape == (3, 3)
-    assert found.entailment[0, 1] > 0.5 > found.entailment[0, 2]
-
-
-def test_likelihoods_and_relevance_come_from_a_named_model():
-    question, samples = row({"text": "the cat sat"}, {"text": "the dog ran"})
-    sources = InputModels(tiny_lm("llama"), FakeNli({}), FakeSimilarity())
-    found = compute_inputs(samples, question, frozenset({"logprobs", "relevance"}), sources).inputs
-    assert [len(r) for r in found.relevance] == [len(steps) for steps in found.logprobs]
-    assert all(0 <= value <= 1 for r in found.relevance for value in r)
-    assert all(r[-1] == 0.0 for r in found.relevance)  # the ending
-    assert all("".join(tokens) == text for tokens, text in zip(found.tokens, found.texts, strict=True))
-
-
-def test_a_token_without_which_the_text_stays_the_same_is_irrelevant():
-    question, samples = row(
-        {"text": "a b", "logprobs": [-1.0, -1.0], "tokens": ["a", " b"]},
-        {"text": "a", "logprobs": [-1], "tokens": ["a"]},
-    )
-    found = compute_inputs(samples, question, frozenset({"relevance"}), InputModels(similarity=FakeSimilarity())).inputs
-    assert found.relevance[0][1] == pytest.approx(1 - 5 / 6)
-
-
-def test_p_true_and_self_assessment_are_probabilities_of_the_model(smollm2):
-    question, samples = row(
-        {"text": "Paris", "cluster": 0}, {"text": "Lyon", "cluster": 1}, question="What is the capital of France?"
-    )
-    found = compute_inputs(samples, question, frozenset({"p_true", "assessment"}), InputModels(smollm2)).inputs
-    assert 0 <= found.p_true <= 1
-    assert len(found.assessment) == 2
-    assert sum(found.assessment) == pytest.approx(1.0)
-
-
-def test_total_is_aleatoric_plus_epistemic_for_real_models():
-    question, samples = row(
-        {"text": "the cat", "cluster": 0}, {"text": "the dog ran", "cluster": 1}, {"text": "the mat", "cluster": 0}
-    )
-    sources = InputModels(tiny_lm("llama"), others=(tiny_lm("gpt2"), tiny_lm("qwen2")))
-    names = [f"{part}_semantic_uncertainty" for part in ("total", "aleatoric", "epistemic")]
-    found = measure(samples, question, chosen_measures(names), sources).measures
-    total, aleatoric, epistemic = (found[name].value for name in names)
-    assert total == pytest.approx(aleatoric + epistemic, abs=1e-12)
-    assert epistemic >= 0
-
-
-def test_every_measure_is_a_number_when_everything_can_be_asked():
-    base = embedded_pipeline()
-    from sdlg.similarity import load_similarity
-
-    result = base.__class__(
-        base.model, base.nli, samples=4, max_tokens=8, measures=tuple(chosen_measures(())),
-        similarity_model=load_similarity("minilm"), other_models=(base.model,),
-    ).ask("What is the capital of France?")  # fmt: skip
-    missing = [note for note in result.notes if "not available" in note]
-    assert missing == []
-    assert all(math.isfinite(estimate.value) for estimate in result.estimates.values())
-    assert len(result.estimates) >= len(chosen_measures(()))
 
 
 def test_rows_are_read_line_by_line():
@@ -375,13 +255,6 @@ def test_rows_are_read_line_by_line():
     assert rows[1].error.startswith("not valid JSON")
     with pytest.raises(BadQuestion):
         parse_row('{"question": "q", "answers": [{"text": "a", "cluster": [1]}]}')
-
-
-def test_unknown_fields_are_gathered_only_if_needed():
-    question, samples = row({"text": "a"}, {"text": "b"})
-    nli = FakeNli({})
-    compute_inputs(samples, question, frozenset({"texts"}), InputModels(nli=nli))
-    assert nli.pairs_run == 0
 
 
 # -- similarity models ------------------------------------------------------------------------------------------

@@ -77,12 +77,12 @@ def add_score(commands: Any) -> None:
 
 def _score(parsed: argparse.Namespace) -> int:
     from ..formats.answers import read_rows
-    from ..measures.measuring import chosen_measures
+    from ..measures.table import all_measures, find_measures
 
     if parsed.out and parsed.file != "-" and Path(parsed.out).resolve() == Path(parsed.file).resolve():
         raise BadOption("the output file is the input file; name another one")
     check_output(parsed.out)
-    measures = chosen_measures(names_in(parsed.measures))
+    measures = find_measures(names_in(parsed.measures)) or all_measures()
     lines = _text(parsed.file).split("\n")
     if not any(line.strip() for line in lines):
         raise BadQuestion(f"there is no row in {parsed.file}; put one JSON object on each line")
@@ -148,13 +148,13 @@ def _input_models(
     parsed: argparse.Namespace, rows: Iterable[AnswersRow], measures: Mapping[str, Measure]
 ) -> InputModels:
     """Load only what some row lacks and some measure needs."""
-    from ..measures.inputs import InputModels
-    from ..measures.measuring import NLI_FIELDS, SIMILARITY_FIELDS, needed_fields
+    from ..measures.inputs import NLI_FIELDS, SIMILARITY_FIELDS, InputModels
+    from ..measures.measuring import needed_fields
 
     clustering = Clustering(parsed.equivalence, parsed.linkage)
     if parsed.other_models and not parsed.model:
         raise BadOption("--other-models needs --model, the model that the answers are from")
-    needs = needed_fields(measures.values())
+    needs = needed_fields(measures)
     missing = frozenset[str]().union(*(needs - row.inputs.known for row in rows if row.inputs is not None))
     quiet_transformers()
     model, nli, similarity, others = None, None, None, []
