@@ -149,7 +149,7 @@ def test_everyday_cases_are_right_but_for_those_that_are_named(nli_minilm):
     assert wrong <= WRONG
 
 
-@pytest.mark.parametrize("linkage", ["greedy_first", "components", "last_match"])
+@pytest.mark.parametrize("linkage", ["greedy_first", "components"])
 def test_capitals_are_as_many_meanings_as_they_are_and_an_extra_clause_is_none(nli_minilm, linkage):
     def clusters(question, texts):
         return cluster_answers(question, texts, nli_minilm.judge, Clustering(linkage=linkage), nli=nli_minilm.name)

@@ -1,23 +1,47 @@
 """What measures read and how they are declared.
 
-`MeasureInputs` is what is known of sampled answers: a measure is a small pure function of it that says what it needs,
-in which unit and direction it answers, and what that costs. No model, no input or output.
+In: samples. Out: `MeasureInputs`, all that is known of them as numbers. A measure is a pure function of that, declared
+by `@as_measure` with what it needs, its unit, direction, range, equation, reference and cost.
 """
 
 from __future__ import annotations
 
+import inspect
 import math
-from collections.abc import Callable, Hashable
-from dataclasses import dataclass, fields, replace
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..records import Branching
+from ..records import Branching, Draws, Sample
 
 Array = NDArray[np.float64]
 T = TypeVar("T")
+
+FIELDS: Mapping[str, str] = {
+    "samples": "the sampled answers themselves",
+    "draws": "answers that were drawn at temperature 1",
+    "logprobs": "log-probabilities of the answers' tokens",
+    "identities": "to know which answers are the same",
+    "clusters": "clusters of meaning",
+    "branchings": "to know where each answer branched off the first",
+    "texts": "the answers' texts",
+    "tokens": "the answers' tokens as text",
+    "token_entropies": "the entropy of the model's distribution at each token (only of answers sampled here)",
+    "relevance": "the relevance of each token",
+    "similarity": "similarities between the answers",
+    "entailment": "entailment probabilities between the answers",
+    "embeddings": "embeddings of the answers",
+    "p_true": "the model's probability that its answer is true",
+    "assessment": "the model's probabilities for the clusters as options",
+    "other_logprobs": "log-probabilities of the answers under other models",
+}
+_OF_ALL = ("draws", "p_true", "assessment", "other_logprobs")  # not one value per answer
+_PER_ANSWER = tuple(name for name in FIELDS if name not in _OF_ALL)
+_PAIRWISE = ("similarity", "entailment")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -32,24 +56,25 @@ class MeasureInputs:
     identities: tuple[Hashable, ...] | None = None  # equal for duplicates
     clusters: tuple[int, ...] | None = None
     branchings: tuple[Branching | None, ...] | None = None  # None: not sampled by branching
-    proposals: tuple[float, ...] | None = None  # log q(y) of what each answer was drawn from; None: the model itself
     texts: tuple[str, ...] | None = None
     tokens: tuple[tuple[str, ...], ...] | None = None  # the texts, token by token; one for each decision but the ending
     token_entropies: tuple[tuple[float, ...], ...] | None = None  # nats, of the model's distribution at each decision
     relevance: tuple[tuple[float, ...], ...] | None = None  # SAR's R_t = 1 − sim(q+y, q+y without t)
     similarity: Array | None = None  # (N, N), symmetric, in [0, 1]
     entailment: Array | None = None  # (N, N), P(answer i entails answer j)
-    contradiction: Array | None = None  # (N, N), P(answer i contradicts answer j)
     embeddings: Array | None = None  # (N, width)
     p_true: float | None = None  # the model's own probability that its answer is true
     assessment: tuple[float, ...] | None = None  # the model's probability for each cluster, offered as options; Σ = 1
     other_logprobs: tuple[tuple[float, ...], ...] | None = None  # per other model: log p(y) of each answer
+    samples: tuple[Sample, ...] | None = None  # their clusters may be of another clustering: those above count
+    draws: Draws | None = None  # their clusters are numbered like those above
+    unavailable: Mapping[str, str] = field(default_factory=dict)  # why a field that was needed could not be computed
 
     def __post_init__(self) -> None:
         sizes = {name: len(getattr(self, name)) for name in _PER_ANSWER if getattr(self, name) is not None}
         if len(set(sizes.values())) != 1 or 0 in sizes.values():
             raise ValueError(f"answers must be of one number of at least 1, but there are {sizes}")
-        for name in sorted(_PAIRWISE):
+        for name in _PAIRWISE:
             matrix = getattr(self, name)
             if matrix is not None and matrix.shape != (len(self), len(self)):
                 raise ValueError(f"{name} must be {len(self)} × {len(self)}, not {matrix.shape}")
@@ -57,16 +82,12 @@ class MeasureInputs:
 
     def _check_rows(self) -> None:
         """What belongs to a decision, a cluster or another model's answer must match it one to one."""
-        if self.relevance is not None and self.logprobs is not None:
-            for found, steps in zip(self.relevance, self.logprobs, strict=True):
-                if len(found) != len(steps):
-                    raise ValueError(f"relevance of {len(found)} tokens, but {len(steps)} log-probabilities")
-        if (
-            self.assessment is not None
-            and self.clusters is not None
-            and len(self.assessment) != len(set(self.clusters))
-        ):
-            raise ValueError(f"{len(self.assessment)} assessed options, but {len(set(self.clusters))} clusters")
+        for found, steps in zip(self.relevance or (), self.logprobs or (), strict=False):
+            if len(found) != len(steps):
+                raise ValueError(f"relevance of {len(found)} tokens, but {len(steps)} log-probabilities")
+        options, clusters = self.assessment, self.clusters
+        if options is not None and clusters is not None and len(options) != len(set(clusters)):
+            raise ValueError(f"{len(options)} assessed options, but {len(set(clusters))} clusters")
         if any(len(row) != len(self) for row in self.other_logprobs or ()):
             raise ValueError(f"every other model must score all {len(self)} answers")
 
@@ -74,9 +95,9 @@ class MeasureInputs:
         return next(len(getattr(self, name)) for name in _PER_ANSWER if getattr(self, name) is not None)
 
     def first(self, count: int) -> MeasureInputs:
-        """The first answers alone. What the model was asked about all of them together is then unknown."""
+        """Return the first answers alone. What the model was asked about all of them together is then unknown."""
         kept: dict[str, Any] = {name: getattr(self, name)[:count] for name in _PER_ANSWER if name in self.known}
-        for name in _PAIRWISE & self.known:
+        for name in self.known.intersection(_PAIRWISE):
             kept[name] = kept[name][:, :count]
         if self.other_logprobs is not None:
             kept["other_logprobs"] = tuple(row[:count] for row in self.other_logprobs)
@@ -85,31 +106,53 @@ class MeasureInputs:
     @property
     def known(self) -> frozenset[str]:
         """Names of the fields that are there."""
-        return frozenset(field.name for field in fields(self) if getattr(self, field.name) is not None)
-
-
-_PAIRWISE = frozenset({"similarity", "entailment", "contradiction"})
-_PER_ANSWER = (
-    "logprobs",
-    "identities",
-    "clusters",
-    "branchings",
-    "proposals",
-    "texts",
-    "tokens",
-    "token_entropies",
-    "relevance",
-    "similarity",
-    "entailment",
-    "contradiction",
-    "embeddings",
-)
+        return frozenset(name for name in FIELDS if getattr(self, name) is not None)
 
 
 def given(value: T | None) -> T:
-    """A field that the measure has declared as needed, and that therefore is there."""
+    """Return a field that the measure has declared as needed, and that therefore is there."""
     assert value is not None
     return value
+
+
+# -- from samples -----------------------------------------------------------------------------------------------
+
+
+def inputs_of(samples: Sequence[Sample], draws: Draws | None = None) -> MeasureInputs:
+    """Return all that the samples themselves tell. A field that only some samples have is unknown."""
+    generations = [sample.generation for sample in samples]
+    steps = tuple(generation.decision_logprobs for generation in generations)
+    entropies = tuple(generation.entropies for generation in generations)
+    clusters = tuple(sample.cluster for sample in samples if sample.cluster is not None)
+    has_branches = len(samples) == 1 or any(sample.branching for sample in samples)
+    has_tokens = all(sample.tokens or not sample.text for sample in samples)
+    return MeasureInputs(
+        logprobs=steps if all(steps) else None,
+        identities=_identities(samples),
+        clusters=clusters if len(clusters) == len(samples) else None,
+        branchings=tuple(sample.branching for sample in samples) if has_branches else None,
+        texts=tuple(sample.text for sample in samples),
+        tokens=tuple(sample.tokens for sample in samples) if has_tokens else None,
+        token_entropies=entropies if all(entropies) else None,
+        samples=tuple(samples),
+        draws=draws,
+    )
+
+
+def _identities(samples: Sequence[Sample]) -> tuple[Hashable, ...]:
+    """Token ids tell apart what looks alike; of texts alone only the texts are known."""
+    if all(sample.generation.token_ids or not sample.text for sample in samples):
+        return tuple(sample.generation.identity for sample in samples)
+    return tuple(sample.text for sample in samples)
+
+
+# -- measures ---------------------------------------------------------------------------------------------------
+
+Function = Callable[[MeasureInputs], float]
+PAPER = "Aichberger et al. 2025, arXiv 2406.04306"
+OURS = "sdlg"  # no publication: defined here
+SAMPLED = "N sampled answers"
+CLUSTERED = "N sampled answers + NLI of pairs of distinct answers"
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,23 +160,45 @@ class Measure:
     """A named function of samples, with all that a user must know of it."""
 
     name: str
-    function: Callable[[MeasureInputs], float]
+    function: Function
+    aliases: tuple[str, ...]
     needs: frozenset[str]  # fields of `MeasureInputs`
     unit: str
     higher_is_less_certain: bool
     low: float  # the range of its values
     high: float
-    summary: str
-    equation: str = ""
-    cost: str = "arithmetic only"
-    aliases: tuple[str, ...] = ()
-    of_answer: bool = False  # it is about the first answer, not about all of them alike
+    summary: str  # one line
+    equation: str
+    reference: str  # author and arXiv number
+    cost: str
+    of_answer: bool  # it is about the first answer, not about all of them alike
+    undefined: str  # why it is NaN, if it is
 
-    def missing(self, samples: MeasureInputs) -> frozenset[str]:
-        """What it needs and the samples do not have."""
-        return self.needs - samples.known
+    def __call__(self, inputs: MeasureInputs) -> float:
+        """Return the value. Undefined is NaN, never an invented number."""
+        return float(self.function(inputs))
 
-    def __call__(self, samples: MeasureInputs) -> float:
-        """The value. Undefined is NaN, never an invented number."""
-        value = float(self.function(samples))
-        return value if not math.isnan(value) else math.nan
+
+def as_measure(
+    *aliases: str,
+    needs: AbstractSet[str],
+    equation: str = "",
+    reference: str = "",
+    cost: str = SAMPLED,
+    unit: str = "nats",
+    higher_is_less_certain: bool = True,
+    low: float = 0.0,
+    high: float = math.inf,
+    of_answer: bool = False,
+    undefined: str = "it has no value for these answers",
+) -> Callable[[Function], Measure]:
+    """Declare a function as a measure: its name is the function's, its summary the docstring's first line."""
+
+    def declare(function: Function) -> Measure:
+        summary = (inspect.getdoc(function) or "").partition("\n")[0]
+        return Measure(
+            function.__name__, function, aliases, frozenset(needs), unit, higher_is_less_certain, low, high, summary,
+            equation, reference, cost, of_answer, undefined,
+        )  # fmt: skip
+
+    return declare

@@ -1,8 +1,8 @@
 """What measures need and the samples lack, computed by models: this is where measuring costs something.
 
-In: what is known, the question, the models one may ask. Out: the same with more fields known, and for each field that
-is still unknown the reason. Each field is computed only if a chosen measure needs it. What interrupts (a deadline, a
-server that is down) is no reason: it is passed on, so that nothing is stored as unavailable because of it.
+In: what is known, the question, the models that may be asked. Out: the same with the needed fields, and for each that
+is still unknown the reason. What interrupts (a deadline, a server that is down) is not a reason: it is raised, so that
+nothing is stored as unavailable because of it.
 """
 
 from __future__ import annotations
@@ -11,12 +11,13 @@ import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any, Protocol, TypeVar
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from ..clustering import cluster_answers
-from ..errors import InputUnavailable, UsageError
+from ..errors import BadQuestion, InputUnavailable, UsageError
 from ..models.base import DecodeRequest, LanguageModel
 from ..nli.base import NliModel
 from ..options import Clustering, Decoding
@@ -25,12 +26,43 @@ from ..scoring.alignment import token_texts
 from ..similarity.base import SimilarityModel
 from .base import Array, MeasureInputs
 
+T = TypeVar("T")
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+NLI_FIELDS = frozenset({"clusters", "entailment"})  # computed by the NLI model
+SIMILARITY_FIELDS = frozenset({"similarity", "embeddings", "relevance"})  # computed by the similarity model
+
+
+class MeasuringModels(Protocol):
+    """The models that may be asked, and how. None: this one may not. Each may be loaded when it is first asked for."""
+
+    @property
+    def model(self) -> LanguageModel | None:
+        """For likelihoods, and for the model's opinion of its answers."""
+
+    @property
+    def nli(self) -> NliModel | None:
+        """For clusters and entailment."""
+
+    @property
+    def similarity(self) -> SimilarityModel | None:
+        """For how alike answers are."""
+
+    @property
+    def others(self) -> tuple[LanguageModel, ...]:
+        """For likelihoods under other models."""
+
+    @property
+    def prompt(self) -> str:
+        """The style of prompts."""
+
+    @property
+    def clustering(self) -> Clustering:
+        """How clusters are made."""
 
 
 @dataclass(frozen=True, slots=True)
 class InputModels:
-    """The models that may be asked, and how. None: may not."""
+    """Models that are loaded already."""
 
     model: LanguageModel | None = None
     nli: NliModel | None = None
@@ -42,53 +74,63 @@ class InputModels:
 
 @dataclass(frozen=True, slots=True)
 class ComputedInputs:
-    """All that could be had, and why the rest could not."""
+    """All that could be computed, and what it cost."""
 
     inputs: MeasureInputs
-    reasons: Mapping[str, str]
     cost: Cost
 
 
 def compute_inputs(
-    inputs: MeasureInputs, question: Question, needs: frozenset[str], models: InputModels
+    inputs: MeasureInputs, question: Question, needs: frozenset[str], models: MeasuringModels
 ) -> ComputedInputs:
-    """Fill the needed fields, in an order in which later ones may use earlier ones."""
-    reasons: dict[str, str] = {}
+    """Fill the needed fields, in an order in which later ones may use earlier ones; note why one cannot be had."""
+    unavailable = dict(inputs.unavailable)
     spent: list[Cost] = []
     started = time.perf_counter()
     for name, compute in _COMPUTE.items():
         if name in needs and getattr(inputs, name) is None:
             try:
                 inputs = compute(_Task(inputs, question, models, spent))
-            except (InputUnavailable, UsageError) as reason:  # what one measure cannot have, the others may
-                reasons[name] = str(reason)
+            except (InputUnavailable, UsageError) as reason:  # other measures may still have what they need
+                unavailable[name] = str(reason)
     own = Cost(seconds={"measures": time.perf_counter() - started})
-    return ComputedInputs(inputs, reasons, sum((cost.without_prompt() for cost in spent), own))
+    cost = sum((each.without_prompt() for each in spent), own)
+    return ComputedInputs(replace(inputs, unavailable=unavailable), cost)
+
+
+def _have(value: T | None, lack: str) -> T:
+    if value is None:
+        raise InputUnavailable(lack)
+    return value
 
 
 @dataclass(frozen=True, slots=True)
 class _Task:
     inputs: MeasureInputs
     question: Question
-    models: InputModels
+    models: MeasuringModels
     spent: list[Cost]
 
     @property
     def texts(self) -> tuple[str, ...]:
-        if self.inputs.texts is None:
-            raise InputUnavailable("the answers' texts are not known")
-        return self.inputs.texts
+        return _have(self.inputs.texts, "the answers' texts are not known")
 
     @property
     def model(self) -> LanguageModel:
-        if self.models.model is None:
-            raise InputUnavailable("no language model was named (--model)")
-        return self.models.model
+        return _have(self.models.model, "no language model was named (--model)")
+
+    @property
+    def nli(self) -> NliModel:
+        return _have(self.models.nli, "no NLI model was named (--nli)")
+
+    @property
+    def similarity(self) -> SimilarityModel:
+        return _have(self.models.similarity, "no similarity model was named (similarity_model)")
 
     def score(self, model: LanguageModel) -> tuple[Generation, ...]:
         """The answers under a model, ended where they ended here."""
         if not model.capabilities.scores_texts:
-            raise InputUnavailable(f"{model.name} cannot tell the likelihood of given answers")
+            raise InputUnavailable(f"{model.name} cannot compute the likelihood of given answers")
         steps, tokens = self.inputs.logprobs, self.inputs.tokens
         ended = None
         if steps is not None and tokens is not None:
@@ -97,20 +139,8 @@ class _Task:
         self.spent.append(scored.cost)
         return scored.generations
 
-    @property
-    def nli(self) -> NliModel:
-        if self.models.nli is None:
-            raise InputUnavailable("no NLI model was named (--nli)")
-        return self.models.nli
 
-    @property
-    def similarity(self) -> SimilarityModel:
-        if self.models.similarity is None:
-            raise InputUnavailable("no similarity model was named (--similarity-model)")
-        return self.models.similarity
-
-
-def _score(task: _Task) -> MeasureInputs:
+def _logprobs(task: _Task) -> MeasureInputs:
     """Likelihoods by the language model, and the tokens they belong to."""
     generations = task.score(task.model)
     tokens = tuple(tuple(token_texts(generation.token_ids, task.model.text)) for generation in generations)
@@ -125,15 +155,13 @@ def _clusters(task: _Task) -> MeasureInputs:
     return replace(task.inputs, clusters=clusters.numbers)
 
 
-def _pairs(task: _Task) -> MeasureInputs:
+def _entailment(task: _Task) -> MeasureInputs:
     """All ordered pairs, equal texts at no cost."""
     size = len(task.texts)
-    pairs = [(one, other) for one in task.texts for other in task.texts]
-    judged = task.nli.judge(task.question.text, pairs)
+    judged = task.nli.judge(task.question.text, [(one, other) for one in task.texts for other in task.texts])
     task.spent.append(judged.cost)
-    entailment = np.array([pair.entailment for pair in judged.probabilities]).reshape(size, size)
-    contradiction = np.array([pair.contradiction for pair in judged.probabilities]).reshape(size, size)
-    return replace(task.inputs, entailment=entailment, contradiction=contradiction)
+    matrix = np.array([pair.entailment for pair in judged.probabilities]).reshape(size, size)
+    return replace(task.inputs, entailment=matrix)
 
 
 def _similarity(task: _Task) -> MeasureInputs:
@@ -152,11 +180,8 @@ def _embeddings(task: _Task) -> MeasureInputs:
 
 def _relevance(task: _Task) -> MeasureInputs:
     """R_t = 1 − sim(q + y, q + y without token t), all answers' tokens in one batch; an ending's relevance is 0."""
-    steps, answers = task.inputs.logprobs, task.inputs.tokens
-    if steps is None:
-        raise InputUnavailable("the answers' log-probabilities are not known")
-    if answers is None:
-        raise InputUnavailable("the answers' tokens are not known (give `tokens` beside `logprobs`)")
+    steps = _have(task.inputs.logprobs, "the answers' log-probabilities are not known")
+    answers = _have(task.inputs.tokens, "the answers' tokens are not known (give `tokens` beside `logprobs`)")
     question = task.question.text
     pairs = [
         (f"{question} {''.join(tokens)}", f"{question} {''.join((*tokens[:t], *tokens[t + 1 :]))}")
@@ -180,9 +205,7 @@ def _p_true(task: _Task) -> MeasureInputs:
 
 def _assessment(task: _Task) -> MeasureInputs:
     """Each cluster's first answer is an option; the model's probability for each letter is read off."""
-    clusters = task.inputs.clusters
-    if clusters is None:
-        raise InputUnavailable("the answers' clusters are not known")
+    clusters = _have(task.inputs.clusters, "the answers' clusters are not known")
     numbers = sorted(set(clusters))
     if len(numbers) > len(LETTERS):
         raise InputUnavailable(f"{len(numbers)} clusters are more than there are letters")
@@ -195,7 +218,7 @@ def _assessment(task: _Task) -> MeasureInputs:
     return replace(task.inputs, assessment=tuple(_letter_shares(task, text, len(numbers))))
 
 
-# Of each model, token → word: nearly the whole vocabulary is looked at, for every answer.
+# Of each model, token → word: nearly the whole vocabulary is compared, for every answer.
 _WORDS: WeakKeyDictionary[LanguageModel, dict[int, str]] = WeakKeyDictionary()
 
 
@@ -214,7 +237,7 @@ def _letter_shares(task: _Task, text: str, count: int) -> list[float]:
     task.spent.append(decoded.cost)
     step = decoded.continuations[0]
     if not step.alternatives:
-        raise InputUnavailable(f"{task.model.name} does not tell what else it could have said (log-probabilities)")
+        raise InputUnavailable(f"{task.model.name} returns no log-probabilities of other tokens")
     masses, words = dict.fromkeys(LETTERS[:count], 0.0), _words_of(task.model)
     for option in step.alternatives[0]:
         if option.token_id not in words:
@@ -229,31 +252,58 @@ def _letter_shares(task: _Task, text: str, count: int) -> list[float]:
 
 def _other_logprobs(task: _Task) -> MeasureInputs:
     if not task.models.others:
-        raise InputUnavailable("no other models were named (--other-models)")
+        raise InputUnavailable("no other models were named (other_models)")
     scores = tuple(tuple(generation.logprob for generation in task.score(other)) for other in task.models.others)
     return replace(task.inputs, other_logprobs=scores)
 
 
-def _never(what: str) -> Callable[[_Task], MeasureInputs]:
-    def refuse(_: _Task) -> MeasureInputs:
-        raise InputUnavailable(what)
-
-    return refuse
-
-
 # In this order: later fields may need earlier ones.
 _COMPUTE: Mapping[str, Callable[[_Task], MeasureInputs]] = {
-    "texts": _never("the answers' texts are not known"),
-    "logprobs": _score,
+    "logprobs": _logprobs,
     "clusters": _clusters,
-    "branchings": _never("the answers' substitutions are not known"),
-    "token_entropies": _never("the model's distributions are only known of answers that were sampled here"),
     "similarity": _similarity,
     "embeddings": _embeddings,
-    "entailment": _pairs,
-    "contradiction": _pairs,
+    "entailment": _entailment,
     "relevance": _relevance,
     "p_true": _p_true,
     "assessment": _assessment,
     "other_logprobs": _other_logprobs,
 }
+
+
+# -- what was computed, as JSON ---------------------------------------------------------------------------------
+
+_MATRICES = ("similarity", "entailment", "embeddings")
+_EVIDENCE = (*_MATRICES, "relevance", "other_logprobs", "assessment", "p_true")
+
+
+def evidence_dict(inputs: MeasureInputs) -> dict[str, Any]:
+    """Return what models computed for the measures: with it every one of them can be computed again."""
+    return {name: _plain(getattr(inputs, name)) for name in _EVIDENCE if getattr(inputs, name) is not None}
+
+
+def with_evidence(inputs: MeasureInputs, evidence: Mapping[str, Any]) -> MeasureInputs:
+    """Return the inputs with what was computed before, as `evidence_dict` wrote it."""
+    if unknown := set(evidence) - set(_EVIDENCE):
+        raise BadQuestion(f"unknown evidence {', '.join(sorted(unknown))}; choose from: {', '.join(_EVIDENCE)}")
+    try:
+        return replace(inputs, **{name: _read(name, value) for name, value in evidence.items()})
+    except (ValueError, TypeError, OverflowError) as error:
+        raise BadQuestion(f"the evidence does not fit the answers: {error}") from error
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    return [_plain(one) for one in value] if isinstance(value, tuple) else value
+
+
+def _read(name: str, value: Any) -> Any:
+    numbers = np.array(value, dtype=np.float64) if name in _MATRICES else value
+    if name in _MATRICES:
+        if numbers.ndim != 2 or not np.isfinite(numbers).all():
+            raise ValueError(f"{name} must be a table of numbers")
+        return numbers
+    if name == "p_true":
+        return float(value)
+    return tuple(tuple(map(float, row)) if isinstance(row, list) else float(row) for row in value)

@@ -1,76 +1,90 @@
-"""Measuring samples: what the chosen measures need is computed, then each of them, or the reason is said.
+"""Measuring samples: needed fields → computed inputs → estimates, or the reason why there is none.
 
-In: samples, the question, names of measures, the models that may be asked. Out: per measure an estimate or a reason.
+In: samples as `MeasureInputs`, the question, names of measures, the models that may be asked. Out: `Measurements`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Iterable
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field, replace
 
-from ..options import several
+import numpy as np
+
 from ..records import Cost, Estimate, Question
-from .base import Measure, MeasureInputs
-from .inputs import InputModels, compute_inputs
-from .table import Unavailable, all_measures, find_measure, measure_all
-
-NLI_FIELDS = frozenset({"clusters", "entailment", "contradiction"})
-SIMILARITY_FIELDS = frozenset({"similarity", "embeddings", "relevance"})
+from .base import FIELDS, Measure, MeasureInputs
+from .inputs import MeasuringModels, compute_inputs
+from .table import MEASURES, all_measures, find_measures
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
-    """What was known in the end, and the measures."""
+class Measurements:
+    """Each measure, by the name it was asked for, is either in `estimates` or in `reasons`."""
 
-    inputs: MeasureInputs
-    measures: dict[str, Estimate | str]  # a text is the reason why there is no number
-    cost: Cost
-
-    @property
-    def estimates(self) -> dict[str, Estimate]:
-        """Those that have a value."""
-        return {name: value for name, value in self.measures.items() if isinstance(value, Estimate)}
-
-    @property
-    def reasons(self) -> dict[str, str]:
-        """Why the others have none."""
-        return {name: value for name, value in self.measures.items() if isinstance(value, str)}
+    inputs: MeasureInputs  # what was known in the end
+    estimates: dict[str, Estimate]
+    reasons: dict[str, str]  # why a measure has no value
+    cost: Cost = field(default_factory=Cost)
 
 
-def chosen_measures(names: Sequence[str]) -> Mapping[str, Measure]:
-    """By the names or aliases that were asked for; none named means all."""
-    return {name: find_measure(name) for name in several(names)} if names else all_measures()
+def measure(
+    inputs: MeasureInputs,
+    question: Question,
+    measures: Iterable[str],
+    models: MeasuringModels,
+    *,
+    also: AbstractSet[str] = frozenset(),
+) -> Measurements:
+    """Compute what the named measures need, and what is needed `also`; then the measures."""
+    names = tuple(measures)
+    computed = compute_inputs(inputs, question, needed_fields(names) | also, models)
+    return replace(measure_all(computed.inputs, names), cost=computed.cost)
 
 
-def asked_measures(names: Sequence[str], calibrated: Sequence[str]) -> Mapping[str, Measure]:
-    """The measures of results: those that were named, and those that a calibration reads; else none."""
-    wanted = [*several(names), *calibrated]
-    return chosen_measures(wanted) if wanted else {}
-
-
-def needed_fields(measures: Iterable[Measure]) -> frozenset[str]:
-    """What at least one of the measures needs. Self-assessment asks about clusters, relevance about likelihoods."""
-    needs = frozenset().union(*(measure.needs for measure in measures))
+def needed_fields(names: Iterable[str]) -> frozenset[str]:
+    """Return what at least one of the measures needs. An assessment is of clusters, relevance of decisions."""
+    needs = frozenset().union(*(measure.needs for measure in find_measures(names).values()))
     if "assessment" in needs:
         needs |= {"clusters"}
     return needs | {"logprobs"} if "relevance" in needs else needs
 
 
-def explained(lack: Unavailable, measure: Measure, reasons: Mapping[str, str]) -> str:
-    """Why a measure has no value, with the reasons why what it needs could not be gathered."""
-    why = [reasons[field] for field in sorted(measure.needs) if field in reasons]
-    return "; ".join([lack.reason, *dict.fromkeys(why)])
+def measure_all(inputs: MeasureInputs, names: Iterable[str] | None = None) -> Measurements:
+    """Measure what is known by the named measures (all, if None), without asking any model."""
+    measures = all_measures() if names is None else find_measures(names)
+    estimates: dict[str, Estimate] = {}
+    reasons: dict[str, str] = {}
+    with np.errstate(all="ignore"):  # a value that is not finite gets a reason
+        for name, each in measures.items():
+            value = _value_of(each, inputs)
+            if isinstance(value, str):
+                reasons[name] = value
+            else:
+                variant = {} if name == each.name else {"variant": each.name}
+                estimates[name] = Estimate(value, each.unit, each.higher_is_less_certain, variant)
+    return Measurements(inputs, estimates, reasons)
 
 
-def measure(
-    inputs: MeasureInputs, question: Question, measures: Mapping[str, Measure], models: InputModels
-) -> Measured:
-    """Compute what is needed, then the measures."""
-    computed = compute_inputs(inputs, question, needed_fields(measures.values()), models)
-    values: dict[str, Estimate | str] = {}
-    for name, value in measure_all(computed.inputs, measures).items():
-        if isinstance(value, Unavailable):
-            values[name] = explained(value, measures[name], computed.reasons)
-        else:
-            values[name] = value
-    return Measured(computed.inputs, values, computed.cost)
+def _value_of(measure: Measure, inputs: MeasureInputs) -> float | str:
+    """A finite number, or the reason why there is none."""
+    if missing := measure.needs - inputs.known:
+        return _lacks(measure, missing, inputs)
+    try:
+        value = measure(inputs)
+    except Exception as error:  # of a plug-in: it must not cost the other measures, nor the answers
+        if measure.name in MEASURES:
+            raise
+        return f"its plug-in failed: {type(error).__name__}: {error}"
+    if math.isnan(value):
+        return f"undefined: {measure.undefined}"
+    if math.isinf(value):
+        return "infinite: an answer has probability 0, or the value is too large for a float"
+    return value
+
+
+def _lacks(measure: Measure, missing: frozenset[str], inputs: MeasureInputs) -> str:
+    """What is missing, in the order of the fields, and why it could not be computed."""
+    needs = f"needs {' and '.join(words for name, words in FIELDS.items() if name in missing)}"
+    why = [inputs.unavailable[name] for name in sorted(measure.needs) if name in inputs.unavailable]
+    return "; ".join([needs, *dict.fromkeys(why)])

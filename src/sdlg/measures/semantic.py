@@ -1,151 +1,150 @@
-"""Entropies over sequences and over clusters of meaning: arithmetic only, in log space and float64 (method.md §6).
+"""Entropies over clusters of meaning of sampled answers, in log space and float64.
 
-In: `MeasureInputs`. Out: floats in nats; higher is less certain.
+In: `MeasureInputs` with clusters. Out: nats; higher is less certain. Equation numbers are the paper's.
 
-ℓ_n = log p(y^n), total or length-normalised; w_n weights; m_c = Σ_{n∈c} w_n exp ℓ_n.
+m_c is the mass of a cluster: Σ_{n∈c} p(y^n)^(1/T_n), duplicates counted, unless a measure says otherwise.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable
+from collections.abc import Iterable
 
 import numpy as np
 
-from ..records import Branching
-from .base import Array, MeasureInputs, given
+from . import graph
+from .base import CLUSTERED, OURS, PAPER, Array, MeasureInputs, as_measure, given
+from .tokens import mean_logprobs
 
-
-def total_logprobs(samples: MeasureInputs) -> Array:
-    """log p(y) of each sequence."""
-    return np.array([math.fsum(steps) for steps in given(samples.logprobs)])
-
-
-def mean_logprobs(samples: MeasureInputs) -> Array:
-    """log p(y) / |y| of each sequence; 0 for one without decisions."""
-    return np.array([math.fsum(steps) / max(len(steps), 1) for steps in given(samples.logprobs)])
-
-
-LIKELIHOODS = {"total": total_logprobs, "length_normalised": mean_logprobs}
-
-
-# -- weights ----------------------------------------------------------------------------------------------------
-
-
-def uniform_log_weights(samples: MeasureInputs) -> Array:
-    """w = 1."""
-    return np.zeros(len(samples))
-
-
-def importance_log_weights(samples: MeasureInputs) -> Array:
-    """Eq. (13): p(y)/q(y) = p(y_t | y_<t), the likelihood of the exchanged token; 1 for the initial answer."""
-    return np.array([0.0 if branching is None else branching.logprob for branching in _branchings(samples)])
-
-
-def merged_importance_log_weights(samples: MeasureInputs) -> Array:
-    """The same with the mass of all candidates that were merged into the exchanged token (ours)."""
-    return np.array([0.0 if branching is None else math.log(branching.mass) for branching in _branchings(samples)])
-
-
-IMPORTANCES = {"importance": importance_log_weights, "merged_importance": merged_importance_log_weights}
-
-
-def _branchings(samples: MeasureInputs) -> tuple[Branching | None, ...]:
-    return samples.branchings or (None,) * len(samples)
-
-
-def branch_log_masses(samples: MeasureInputs) -> Array:
-    """log W_n: p(y_≤t) for a branch, p(y) for the initial answer. Disjoint shares of all probability mass."""
-    return np.array(
-        [
-            math.fsum(steps) if branching is None else branching.shared_logprob + math.log(branching.mass)
-            for steps, branching in zip(given(samples.logprobs), _branchings(samples), strict=True)
-        ]
-    )
-
-
-def drawn_log_weights(samples: MeasureInputs) -> Array:
-    """log w = log p(y) − log q(y): what an answer that was drawn from q counts under the model (steered sampling)."""
-    weights: Array = total_logprobs(samples) - np.array(given(samples.proposals))
-    return weights
-
-
-def l1_normalised(log_weights: Array) -> Array:
-    """The same weights with Σw = 1."""
-    normal: Array = log_weights - np.logaddexp.reduce(log_weights)
-    return normal
-
+_MCCABE = "McCabe et al. 2025, arXiv 2509.14478"
 
 # -- clusters ---------------------------------------------------------------------------------------------------
 
 
-def cluster_log_masses(samples: MeasureInputs, log_terms: Array, *, duplicates: str = "counted") -> Array:
-    """log m_c of each cluster, in the order of their numbers. `duplicates="unique"` counts equal sequences once."""
-    if duplicates == "unique":
-        first_of: dict[Hashable, int] = {}
-        for n, identity in enumerate(given(samples.identities)):
-            first_of.setdefault(identity, n)
-        kept = sorted(first_of.values())
-    else:
-        kept = list(range(len(log_terms)))
+def cluster_log_masses(inputs: MeasureInputs, log_terms: Array, kept: Iterable[int] | None = None) -> Array:
+    """Return log Σ exp(term) of each cluster, in the order of their numbers; of the kept answers, or of all."""
     members: dict[int, list[float]] = {}
-    for n in kept:
-        members.setdefault(given(samples.clusters)[n], []).append(float(log_terms[n]))
+    for n in range(len(log_terms)) if kept is None else kept:
+        members.setdefault(given(inputs.clusters)[n], []).append(float(log_terms[n]))
     return np.array([np.logaddexp.reduce(members[cluster]) for cluster in sorted(members)])
 
 
 def shares(log_masses: Array) -> Array:
-    """m / Σm."""
+    """Return m / Σm."""
     share: Array = np.exp(log_masses - np.logaddexp.reduce(log_masses))
     return share
 
 
 def proper_entropy(log_masses: Array) -> float:
-    """H(m/Σm) (SE*, Eq. 7 on normalised masses)."""
+    """Return H(m/Σm) (SE*, Eq. 7 on normalised masses)."""
     logs = log_masses - np.logaddexp.reduce(log_masses)
     return float(-(np.exp(logs) * np.where(np.isfinite(logs), logs, 0.0)).sum()) + 0.0
 
 
 def unnormalised_entropy(log_masses: Array) -> float:
-    """−Σ (m/Σm) log m = H(m/Σm) − log Σm: the logarithm of the mass itself, as the authors found better."""
+    """Return −Σ (m/Σm) log m = H(m/Σm) − log Σm: the logarithm of the mass itself, as the authors found better."""
     return proper_entropy(log_masses) - float(np.logaddexp.reduce(log_masses))
 
 
-def improper_entropy(log_masses: Array) -> float:
-    """−(1/M) Σ_c log m_c (Kuhn et al., appendix Eq. 19, 20): a mean over clusters, not an expectation."""
-    return float(-log_masses.mean())
+def cluster_counts(inputs: MeasureInputs) -> Array:
+    """Return the number of answers in each cluster."""
+    _, counts = np.unique(np.array(given(inputs.clusters)), return_counts=True)
+    return counts.astype(np.float64)
 
 
-def frequency_entropy(samples: MeasureInputs) -> float:
-    """H of the clusters' shares of the samples (Eq. 6 in Eq. 7): Monte Carlo."""
-    return proper_entropy(np.log(frequencies(samples)))
-
-
-def frequencies(samples: MeasureInputs) -> Array:
-    """Each cluster's share of the samples."""
-    _, counts = np.unique(np.array(given(samples.clusters)), return_counts=True)
+def frequencies(inputs: MeasureInputs) -> Array:
+    """Return each cluster's share of the answers."""
+    counts = cluster_counts(inputs)
     share: Array = counts / counts.sum()
     return share
 
 
-LOGARITHMS = {"normalised": proper_entropy, "unnormalised": unnormalised_entropy}
+# -- semantic entropy -------------------------------------------------------------------------------------------
 
 
-# -- without clusters -------------------------------------------------------------------------------------------
+@as_measure("DSE", needs={"clusters"}, equation="H(N_c/N) (Eq. 6 in Eq. 7)", cost=CLUSTERED,
+            reference="Farquhar et al. 2024, Nature 630")  # fmt: skip
+def discrete_semantic_entropy(inputs: MeasureInputs) -> float:
+    """Entropy of how often each meaning was sampled; needs no likelihoods."""
+    return proper_entropy(np.log(frequencies(inputs)))
 
 
-def predictive_entropy(samples: MeasureInputs) -> float:
-    """PE = −mean log p(y)."""
-    return float(-total_logprobs(samples).mean())
+@as_measure(
+    "SE*_MS", "SE*_DBS", needs={"logprobs", "clusters"}, cost=CLUSTERED, low=-math.inf, reference=PAPER,
+    equation="−Σ_c (m_c/Σm) log m_c, m_c = Σ p(y)^(1/T) over all answers (Eq. 19 in Eq. 7)",
+)  # fmt: skip
+def semantic_entropy_proper(inputs: MeasureInputs) -> float:
+    """The paper's estimate for sampled or beam search answers: logarithm of the mass."""
+    return unnormalised_entropy(cluster_log_masses(inputs, mean_logprobs(inputs)))
 
 
-def length_normalised_predictive_entropy(samples: MeasureInputs) -> float:
-    """LN-PE = −mean log p(y)/|y|."""
-    return float(-mean_logprobs(samples).mean())
+@as_measure(
+    needs={"logprobs", "clusters"}, cost=CLUSTERED, reference=PAPER,
+    equation="H(m/Σm), m_c = Σ p(y)^(1/T) over all answers (Eq. 19 in Eq. 7)",
+)  # fmt: skip
+def semantic_entropy_proper_normalised(inputs: MeasureInputs) -> float:
+    """The same with the logarithm of the share: an entropy."""
+    return proper_entropy(cluster_log_masses(inputs, mean_logprobs(inputs)))
 
 
-def coverage(samples: MeasureInputs) -> float:
-    """ΣW: the share of all probability mass that the sequences stand for; equal sequences stand for it once."""
-    keys = zip(given(samples.identities), _branchings(samples), strict=True)
-    of_each = dict(zip(keys, branch_log_masses(samples), strict=True))
-    return float(min(np.exp(np.logaddexp.reduce(list(of_each.values()))), 1.0))
+@as_measure(
+    "SE_MS", needs={"logprobs", "clusters"}, cost=CLUSTERED, low=-math.inf,
+    equation="−(1/M) Σ_c log m_c, m_c = Σ p(y)^(1/T) over all answers (Eq. 19, 20)",
+    reference="Kuhn et al. 2023, arXiv 2302.09664",
+)  # fmt: skip
+def semantic_entropy_improper(inputs: MeasureInputs) -> float:
+    """Semantic entropy as first published: a mean over clusters, not an expectation."""
+    return float(-cluster_log_masses(inputs, mean_logprobs(inputs)).mean())
+
+
+# -- counting meanings ------------------------------------------------------------------------------------------
+
+
+@as_measure(
+    "NumSets", needs={"clusters"}, equation="M", cost=CLUSTERED, unit="clusters", low=1.0,
+    reference="Lin et al. 2024, arXiv 2305.19187",
+)  # fmt: skip
+def number_of_clusters(inputs: MeasureInputs) -> float:
+    """How many different meanings were seen."""
+    return float(len(set(given(inputs.clusters))))
+
+
+@as_measure(
+    needs={"clusters"}, equation="mean_{n>1} [c(y^n) ≠ c(y¹)]", cost=CLUSTERED, unit="probability", high=1.0,
+    of_answer=True, undefined="one answer has no other to compare with", reference=OURS,
+)  # fmt: skip
+def disagreement(inputs: MeasureInputs) -> float:
+    """Share of the other answers that mean something else than the answer.
+
+    Of answers drawn at temperature 1 it estimates how often the model would mean something else than it said.
+    """
+    own, *others = given(inputs.clusters)
+    return sum(other != own for other in others) / len(others) if others else math.nan
+
+
+@as_measure(
+    needs={"clusters", "entailment"}, cost="N sampled answers + NLI of all ordered pairs", unit="clusters", low=1.0,
+    equation="max(M N / (N − f₁), eigenvalue sum); eigenvalue sum if f₁ = N", reference=_MCCABE,
+)  # fmt: skip
+def semantic_alphabet_size(inputs: MeasureInputs) -> float:
+    """Estimated number of meanings, unseen ones included; for independent samples."""
+    counts = cluster_counts(inputs)
+    repeated = counts.sum() - (counts == 1).sum()  # N − f₁
+    spectral = graph.eigenvalue_sum(inputs)
+    return spectral if repeated == 0 else max(len(counts) * float(counts.sum() / repeated), spectral)
+
+
+@as_measure(
+    "Hybrid DSE", needs={"clusters", "entailment"}, cost="N sampled answers + NLI of all ordered pairs",
+    equation="−Σ_c q log q / (1 − (1−q)^N), q = (M/A) N_c/N, A = semantic alphabet size", reference=_MCCABE,
+)  # fmt: skip
+def coverage_adjusted_entropy(inputs: MeasureInputs) -> float:
+    """Discrete semantic entropy corrected for unseen meanings; for independent samples.
+
+    Each term is divided by its chance of having been seen. If all clusters are singletons, M/A may exceed 1, as
+    published.
+    """
+    counts = cluster_counts(inputs)
+    coverage = len(counts) / semantic_alphabet_size(inputs)
+    seen = np.minimum(coverage * counts / counts.sum(), 1.0)
+    return float(-(seen * np.log(seen) / (1.0 - (1.0 - seen) ** counts.sum())).sum()) + 0.0

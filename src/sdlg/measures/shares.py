@@ -1,29 +1,31 @@
-"""Shares p(c | question) at temperature 1 with their intervals, and the entropy of the meanings.
+"""Shares p(c | question) at temperature 1 with their intervals, their entropy, and the clusters that have them.
 
-In: answers of exactly known mass that were fixed before (the answer, its branches), and unbiased draws. Out: numbers.
+In: answers of exactly known mass that were fixed before (the answer, its branches), and unbiased draws. Out: numbers,
+and `Cluster` records.
 
     p(c) = Σ_{known in c} p(y) + R · (draws in c) / M,     R = 1 − Σ_known p(y)
 
 over the M draws that are none of the known answers. Shares are not scores: SDLG's weights find meanings and rank
-questions, and only draws tell how often the model would say something (method.md §6).
+questions, and only draws tell how often the model would say something.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..records import Draws, Estimate, Sample
-from .base import Array
+from ..records import Cluster, Draws, Estimate, Sample, Sampled
+from .base import OURS, Array, MeasureInputs, as_measure, given
+from .headline import cluster_score_shares
 
 EVENNESS = {"arithmetic": 1.5, "multinomial": 1.0}  # how many independent draws one is worth; fitted (docs/results)
 _LEVEL, _Z = 0.95, 1.959963984540054
 _SAME_LOGPROB = 0.05  # nats: the same answer, computed in another batch
 _POSTERIOR_SIZE, _POSTERIOR_SEED = 2000, 20230
-_UNTOLD = 0.01  # of all probability: so much may lie beyond all draws before an entropy has no interval
+_UNDRAWN = 0.01  # of all probability: so much may lie beyond all draws before an entropy has no interval
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,7 +76,7 @@ def _is_same(draw: Sample, answer: Sample) -> bool:
 
 
 def shares_of(tally: Tally) -> Array:
-    """Exact masses, and the frequencies of the draws on the rest. (clusters,)
+    """Return exact masses, and the frequencies of the draws on the rest. (clusters,)
 
     Unbiased, up to here. A frequency may lie below what was found of a meaning for certain: then it is raised to that,
     and what the others have beyond their own floors is scaled down. Where answers are long, floors are next to 0.
@@ -88,7 +90,7 @@ def shares_of(tally: Tally) -> Array:
 
 
 def share_interval(tally: Tally, cluster: int, evenness: float) -> tuple[float, float]:
-    """Of a share, at 95 %: Wilson's for the draws, scaled to the rest, cut by what is certain.
+    """Return the interval of a share at 95 %: Wilson's for the draws, scaled to the rest, cut by what is certain.
 
     Certain are: at least the mass of all distinct answers of the cluster, at most 1 − that of all in the others.
     """
@@ -103,25 +105,96 @@ def share_interval(tally: Tally, cluster: int, evenness: float) -> tuple[float, 
 
 
 def wilson(hits: float, trials: float) -> tuple[float, float]:
-    """Wilson's score interval at 95 %."""
+    """Return Wilson's score interval at 95 %."""
     share = hits / trials
     middle = (share + _Z * _Z / (2 * trials)) / (1 + _Z * _Z / trials)
     half = _Z / (1 + _Z * _Z / trials) * math.sqrt(share * (1 - share) / trials + _Z * _Z / (4 * trials * trials))
     return max(middle - half, 0.0), min(middle + half, 1.0)
 
 
+# -- clusters ---------------------------------------------------------------------------------------------------
+
+
+def numbered(sampled: Sampled, numbers: Sequence[int]) -> Sampled:
+    """Return samples and draws with their clusters."""
+    left = iter(numbers)
+    samples = tuple(replace(sample, cluster=next(left)) for sample in sampled.samples)
+    if sampled.draws is None:
+        return replace(sampled, samples=samples)
+    beside = sampled.draws.beside
+    drawn = tuple(replace(draw, cluster=next(left)) for draw in sampled.draws.samples) if beside else samples
+    return replace(sampled, samples=samples, draws=replace(sampled.draws, samples=drawn))
+
+
+def meanings_of(inputs: MeasureInputs, sampled: Sampled) -> tuple[Cluster, ...]:
+    """Return the clusters: first those that the samples found, the answer's own first, then those of draws alone."""
+    draws, shares = sampled.draws, cluster_score_shares(inputs)
+    further = {draw.cluster for draw in sampled.draws_beside if draw.cluster is not None} - set(range(len(shares)))
+    clusters = [_cluster(sampled, number, share) for number, share in enumerate(shares)]
+    clusters += [_cluster(sampled, number, 0.0) for number in sorted(further)]
+    if draws is None:
+        return tuple(clusters)
+    tally = tally_of(sampled.samples if draws.beside else (), draws)
+    intervals = [share_interval(tally, cluster.id, EVENNESS[draws.by]) for cluster in clusters]
+    return tuple(
+        replace(cluster, probability=float(share), low=low, high=high)
+        for cluster, share, (low, high) in zip(clusters, shares_of(tally), intervals, strict=True)
+    )
+
+
+def _cluster(sampled: Sampled, number: int, score_share: float) -> Cluster:
+    members, draws = _places(sampled.samples, number), _places(sampled.draws_beside, number)
+    texts = [*(sampled.samples[k].text for k in members), *(sampled.draws_beside[k].text for k in draws)]
+    wordings = tuple(dict.fromkeys(texts))
+    return Cluster(number, wordings[0], wordings, None, members, score_share=score_share, draws=draws)
+
+
+def _places(samples: Sequence[Sample], number: int) -> tuple[int, ...]:
+    return tuple(place for place, sample in enumerate(samples) if sample.cluster == number)
+
+
+# -- measures ---------------------------------------------------------------------------------------------------
+
+
+@as_measure(
+    needs={"samples", "draws", "clusters"}, unit="probability", high=1.0, of_answer=True,
+    equation="1 − p(c¹), p as shown to users", reference=OURS, cost="N answers by SDLG + some draws + NLI of pairs",
+)  # fmt: skip
+def share_beyond_answer(inputs: MeasureInputs) -> float:
+    """1 − the estimated share of the answer's own meaning: how often the model would say something else."""
+    known, draws = _known_and_drawn(inputs)
+    return 1.0 - float(shares_of(tally_of(known, draws))[given(inputs.clusters)[0]])
+
+
+@as_measure(
+    needs={"samples", "draws", "clusters"}, equation="Chao and Shen's H(p(c))", reference=OURS,
+    cost="N answers by SDLG + some draws + NLI of pairs",
+)  # fmt: skip
+def share_entropy(inputs: MeasureInputs) -> float:
+    """Entropy of the meanings' percentages, corrected for meanings that were not drawn."""
+    return chao_shen_entropy(tally_of(*_known_and_drawn(inputs)))
+
+
+def _known_and_drawn(inputs: MeasureInputs) -> tuple[Sequence[Sample], Draws]:
+    """Return the samples of known mass, and the draws; the samples themselves where they were drawn."""
+    numbers = given(inputs.clusters)
+    samples = [replace(one, cluster=n) for one, n in zip(given(inputs.samples), numbers, strict=True)]
+    draws = given(inputs.draws)
+    return (samples, draws) if draws.beside else ((), replace(draws, samples=tuple(samples)))
+
+
 # -- entropy ----------------------------------------------------------------------------------------------------
 
 
-def share_entropy(samples: Sequence[Sample], draws: Draws) -> Estimate:
-    """The headline: Chao and Shen's entropy of the shares, with a 95 % interval."""
+def share_entropy_estimate(samples: Sequence[Sample], draws: Draws) -> Estimate:
+    """Return Chao and Shen's entropy of the shares, with a 95 % interval."""
     known = samples if draws.beside else ()
     value = chao_shen_entropy(tally_of(known, draws))
     # With many known clusters that no draw has hit the posterior is too narrow: the answer alone is known to it.
     tally = tally_of(known[:1] if draws.knows_answer else (), draws)
     low: float | None = None
     high: float | None = None
-    if tally.draws or tally.rest < _UNTOLD:
+    if tally.draws or tally.rest < _UNDRAWN:
         posterior = posterior_entropies(tally, np.random.default_rng(_POSTERIOR_SEED))
         ends = np.quantile(posterior, [(1 - _LEVEL) / 2, (1 + _LEVEL) / 2])
         low, high = min(float(ends[0]), value), max(float(ends[1]), value)
@@ -130,7 +203,7 @@ def share_entropy(samples: Sequence[Sample], draws: Draws) -> Estimate:
 
 
 def chao_shen_entropy(tally: Tally) -> float:
-    """Good and Turing's coverage and Horvitz and Thompson's weights (2003), for the part that was drawn.
+    """Return the entropy: of the part that was drawn by Good-Turing coverage and Horvitz-Thompson weights (2003).
 
     Clusters of exactly known mass are certain to be seen, so they are not weighted.
     """
@@ -159,7 +232,7 @@ _EULER = 0.5772156649015329
 
 
 def posterior_entropies(tally: Tally, random: np.random.Generator, size: int = _POSTERIOR_SIZE) -> Array:
-    """Entropies of p(c) given the draws. (size,)
+    """Return entropies of p(c) given the draws. (size,)
 
     Given α, the clusters drawn have Dirichlet(counts) shares of the rest, and all others together Beta(α, M) of it,
     broken like a DP(α) again. α is log-uniform before the draws: p(α | K clusters) ∝ α^K Γ(α)/Γ(α + M).
