@@ -143,8 +143,15 @@ def lazy_pipeline(parsed: argparse.Namespace, **named: Any) -> Pipeline:
 
     options, places = split_keywords(named_settings(parsed))
     given = {name: getattr(parsed, name) for name in ("method", "preset", "calibration") if getattr(parsed, name, None)}
-    measures = names_in(getattr(parsed, "measures", ""))
+    measures = named_measures(getattr(parsed, "measures", ""))
     return Pipeline(models=_models(parsed, places), **{"measures": measures, **given, **options, **named})
+
+
+def named_measures(names: str) -> list[str]:
+    """Return the measures in a list with commas; "all" is every one there is."""
+    from ..measures.table import all_measures
+
+    return list(all_measures()) if names.strip() == "all" else names_in(names)
 
 
 def _models(parsed: argparse.Namespace, places: Mapping[str, Any]) -> Models:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from ..result import Result
 
 SCORE_FORMAT = "sdlg.score/1"
+_NO_MEANINGS = "no answer has a cluster, and no NLI model was named (--nli)"
 _EXAMPLES = f"""examples:
   sdlg score answers.jsonl                                # semantic entropy and meanings
   sdlg score answers.jsonl --measures SAR,EigV --out scores.jsonl
@@ -98,7 +99,10 @@ def _scored(file: str, text: str, pipeline: Pipeline) -> Iterator[tuple[dict[str
         try:
             given = read_given_row(row)
             question = given.question.text
-            result = pipeline.score(given.question, given.samples, evidence=given.evidence)
+            samples = given.samples
+            if pipeline.models.model_name and not all(sample.generation.decision_logprobs for sample in samples):
+                samples = pipeline.with_likelihoods(given.question, samples)
+            result = pipeline.score(given.question, samples, evidence=given.evidence)
         except RunError:  # of a model or its server: what is left is no fault of its rows
             raise
         except Exception as error:  # whatever a stranger's numbers make of the arithmetic
@@ -115,17 +119,19 @@ def _scored(file: str, text: str, pipeline: Pipeline) -> Iterator[tuple[dict[str
 
 def score_row(line: int, result: Result) -> dict[str, Any]:
     """Return what `sdlg score` writes for one row."""
-    asked_for = result.setup.measures
+    from ..pipeline import NOT_COMPARED
+
+    asked_for, is_compared = result.setup.measures, NOT_COMPARED not in result.notes
     return {
         "format": SCORE_FORMAT,
         "line": line,
         "question": result.question.text,
         "answer": result.answer.text,
-        "semantic_entropy": result.semantic_entropy,
+        "semantic_entropy": result.semantic_entropy if is_compared else None,
         "clusters": [
             {"text": cluster.text, "share": cluster.share, "members": list(cluster.members)}
-            for cluster in result.clusters
+            for cluster in (result.clusters if is_compared else ())
         ],
         "measures": {name: result.estimates[name].value for name in asked_for if name in result.estimates},
-        "unavailable": {name: reason for name, reason in result.unavailable.items() if name in asked_for},
+        "unavailable": {**({} if is_compared else {"semantic_entropy": _NO_MEANINGS}), **result.unavailable},
     }
