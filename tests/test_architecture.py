@@ -33,7 +33,7 @@ COLUMNS = [
     {"cli"},
 ]
 LOCAL = {
-    f"models/local/{name}"
+    f"models/transformers/{name}"
     for name in (
         "beam_search", "choosing", "decoding", "gguf", "kv_tree", "layout_memory", "layouts", "loading", "masked_tree",
         "network", "packing", "prefix_kv", "roomy_layer", "transformers_model",

@@ -35,6 +35,7 @@ from .options import (
     DEFAULT_METHOD,
     DEFAULT_MODEL,
     DEFAULT_NLI,
+    NONE,
     PACKAGED,
     PRESETS,
     Keywords,
@@ -219,7 +220,7 @@ class Pipeline:
             clusters = measured.inputs.clusters or tuple(range(len(samples)))
             notes = () if measured.inputs.clusters else (NOT_COMPARED,)
             sampled = numbered(Sampled(samples, (), Cost(), notes), clusters)
-            return self.changed(method=GIVEN)._result(asked, sampled, measured)
+            return self.changed(method=GIVEN, calibration=NONE)._result(asked, sampled, measured)
 
     def with_likelihoods(
         self, question: Question, answers: Sequence[str | GivenAnswer | Mapping[str, Any] | Sample]

@@ -1,4 +1,4 @@
-"""One transformers network and the three shapes in which tokens are run through it.
+"""One transformers network and the two shapes in which tokens are run through it.
 
 In: token ids, their positions, and what each may see. Out: float32 next-token logits. This is the only file that calls
 the network, so it is also where forward tokens and steps are counted. Threads that decode at once share its passes.
@@ -18,9 +18,9 @@ import torch
 from torch import Tensor
 from transformers.cache_utils import Cache, DynamicCache
 
-from ...concurrency.gathering import Gathering
+from ...concurrency.shared_passes import SharedPasses
 from .packing import PackedCache, Pass, packed_attention, pass_groups
-from .roomy_layer import RoomyLayer
+from .prefix_cache import GrowingLayer
 
 KNOWN_WINDOWS = {"full_attention", "sliding_attention"}
 # What models call windows that we do not build masks for: GPT-Neo's local attention, Llama 4's chunks, …
@@ -33,7 +33,7 @@ def _run_together(wanted: Sequence[tuple[Network, Pass]]) -> list[Tensor | Excep
 
 
 # Of a model: two networks of it would change its attention under each other's hands.
-_GATHERINGS: WeakKeyDictionary[Any, Gathering[tuple[Network, Pass], Tensor]] = WeakKeyDictionary()
+_SHARED_PASSES: WeakKeyDictionary[Any, SharedPasses[tuple[Network, Pass], Tensor]] = WeakKeyDictionary()
 _ATTENTIONS: WeakKeyDictionary[Any, threading.RLock] = WeakKeyDictionary()  # held while it is another one
 
 
@@ -57,12 +57,12 @@ class Network:
         self._config = model.config.get_text_config()
         self._additive_masks = getattr(self._config, "_attn_implementation", "sdpa") == "eager"
         self._counts, self.passes = _Counts(), 0  # passes of all threads
-        self._gathering = _GATHERINGS.setdefault(model, Gathering(_run_together))
+        self._shared = _SHARED_PASSES.setdefault(model, SharedPasses(_run_together))
         self._attention = _ATTENTIONS.setdefault(model, threading.RLock())
 
     def decoding(self) -> AbstractContextManager[None]:
         """For a thread that will want one pass after the other: it shares them with others that do."""
-        return self._gathering.decoding()
+        return self._shared.decoding()
 
     @property
     def forward_tokens(self) -> int:
@@ -89,7 +89,7 @@ class Network:
 
     def new_cache(self, *, native: bool) -> Cache:
         """An empty cache: the model's own kind, or ours, which keeps every column."""
-        return DynamicCache(config=self.model.config) if native else Cache(layer_class_to_replicate=RoomyLayer)
+        return DynamicCache(config=self.model.config) if native else Cache(layer_class_to_replicate=GrowingLayer)
 
     def chain(self, cache: Cache, tokens: Sequence[int], start: int, keep: int = 1) -> Tensor:
         """Run tokens that follow each other and all that is in the cache. Logits after the last ones: (keep, V)."""
@@ -117,13 +117,6 @@ class Network:
         masks = self._masks(visible, positions, columns)
         ids, mask = torch.tensor([list(tokens)]), self._given(masks)
         return self._run(Pass(cache, ids, positions[None], mask, len(tokens), lambda: masks, lane_steps))[0]
-
-    def rows(self, cache: Cache, ids: Tensor, positions: Tensor, visible: Tensor) -> Tensor:
-        """Run a batch: ids and positions (rows, new); `visible` is an ordinary padding mask (rows, keys).
-
-        Logits: (rows, new, V).
-        """
-        return self._run(Pass(cache, ids, positions, visible.long(), ids.shape[-1]))
 
     # -- masks --------------------------------------------------------------------------------------------------
 
@@ -156,7 +149,7 @@ class Network:
         self._counts.forward_tokens += wanted.size
         self._counts.steps += 1
         can_share = wanted.masks is not None and self.__dict__.get("packs", True)  # perhaps, until it was tried
-        return self._gathering.run((self, wanted), waits=can_share)
+        return self._shared.run((self, wanted), waits=can_share)
 
     def run_all(self, passes: Sequence[Pass]) -> list[Tensor | Exception]:
         """Logits, or what went wrong, of each; in one pass of the network where they can stand beside each other."""

@@ -3,28 +3,26 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import torch
 from transformers import AutoModelForCausalLM
 
 from ...errors import BadOption, ModelNotFound, first_line
-from ...loading.copies import advice_on
-from ...loading.devices import pick_device
-from ...loading.number_kinds import check_kind
-from ...loading.tokenizers import load_tokenizer
-from .layout_memory import remembered_layout
+from ...loading.cache_folder import advice_on
+from ...loading.pretrained import load_tokenizer, pick_device
+from .layouts import remembered_layout
+from .model import TransformersModel
 from .network import Network
-from .transformers_model import TransformersModel
 
 
 def load_transformers(
-    source: str | Path, *, name: str, device: str | None, dtype: str | None, **more: Any
+    source: str | Path, *, name: str, device: str | None, dtype: str | None, threads: int = 0
 ) -> TransformersModel:
     """Load from a folder or the hub. On a CPU in float32, which is faster and steadier there than bfloat16."""
+    if threads:
+        torch.set_num_threads(threads)
     where = pick_device(device)
     kind = _dtype(dtype, where)
-    check_kind(str(kind).removeprefix("torch."), where)
     try:
         tokenizer = load_tokenizer(source)
         model = AutoModelForCausalLM.from_pretrained(source, dtype=kind)
@@ -34,9 +32,8 @@ def load_transformers(
             f"Give a hub name, a folder, a .gguf file or 'smollm2'.{advice_on(source)}"
         ) from error
     model = model.to(where)
-    if "layout" not in more and Path(source).is_dir():
-        more["layout"] = remembered_layout(Network(model.eval()), Path(source))
-    return TransformersModel(model, tokenizer, name=name, **more)
+    layout = remembered_layout(Network(model.eval()), Path(source)) if Path(source).is_dir() else None
+    return TransformersModel(model, tokenizer, name=name, layout=layout)
 
 
 def _dtype(name: str | None, device: str) -> torch.dtype | str:

@@ -1,26 +1,27 @@
 """Decoding: from the logits at the end of each prefix to finished continuations.
 
-In: paths at their starting nodes and something on which they grow. Out: continuations. This file decodes paths
-one token at a time and scores given tokens, beam_search.py has the beams; all see only `KVTree`, so they run on every
-layout.
+In: starts, and a tree on which they grow. Out: continuations. Every path draws from random numbers of its own, so a
+sample does not depend on how many others there are. Log-probabilities are those of the model itself (temperature 1,
+before top-p). beam_search.py has the beams; both see only `KVTree`, so they run on every layout.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from ...concurrency.limits import check_limit
+from ...options import Decoding
 from ...records import Alternative
 from ..base import Continuation, DecodeRequest, PathRandom, finished, path_randoms
-from ..stopping import Stop, find_stop
-from .choosing import alternatives_above, choose_tokens, steered
+from ..codes import choose_by_code
+from ..stopping import Stop, TextOf, find_stop
 from .kv_tree import KVTree, PathTree
-
-TextOf = Callable[[Sequence[int]], str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +35,7 @@ class Start:
 
 @dataclass(slots=True)
 class DecodingPath:
-    """A continuation in the making."""
+    """A continuation that is being decoded."""
 
     index: int
     prefix: tuple[int, ...]
@@ -44,26 +45,20 @@ class DecodingPath:
     logprobs: list[float] = field(default_factory=list)
     alternatives: list[tuple[Alternative, ...]] = field(default_factory=list)
     entropies: list[float] = field(default_factory=list)
-    proposal_logprobs: list[float] = field(default_factory=list)
     stop: Stop | None = None
 
     def finish(self) -> Continuation:
-        """What has been decoded, cut at its stop."""
+        """Return what has been decoded, cut at its stop."""
         return finished(
             self.prefix, tuple(self.ids), tuple(self.logprobs), self.stop,
-            tuple(self.alternatives), tuple(self.entropies), proposal_logprobs=tuple(self.proposal_logprobs),
+            tuple(self.alternatives), tuple(self.entropies),
         )  # fmt: skip
-
-
-def step_entropies(logprobs: Tensor) -> list[float]:
-    """The entropy of each row, (rows, V), in nats."""
-    return [float(value) for value in -(logprobs.exp() * logprobs.clamp(min=-1e9)).sum(dim=-1)]
 
 
 def decode_paths(
     tree: KVTree, starts: Sequence[Start], request: DecodeRequest, text_of: TextOf, randoms: Sequence[PathRandom] = ()
 ) -> list[Continuation]:
-    """One token per live path and step; a finished path is no longer fed.
+    """Choose one token per live path and step; a finished path is no longer run.
 
     `randoms`: what each path draws by, where these are only some of those that draw by the request's seed.
     """
@@ -75,7 +70,7 @@ def decode_paths(
     while True:
         check_limit()
         logprobs = torch.log_softmax(logits, dim=-1)  # (live, V)
-        tokens = _choose(logprobs, live, request)
+        tokens = choose_tokens(logprobs, [path.random for path in live])
         chosen = logprobs.gather(1, tokens[:, None])[:, 0].tolist()
         entropies = step_entropies(logprobs)
         going = []
@@ -101,27 +96,57 @@ def decode_paths(
             path.node = node
 
 
-def _choose(logprobs: Tensor, live: Sequence[DecodingPath], request: DecodeRequest) -> Tensor:
-    """(live, V) → (live,). A steered path is alone, and keeps the probability of what it was drawn from."""
-    randoms = [path.random for path in live]
-    if request.steering is None:
-        return choose_tokens(logprobs, randoms)
-    (path,) = live
-    temperature = path.random.decoding.temperature
-    moved = steered(logprobs, (*path.prefix, *path.ids), request.steering, temperature)
-    tokens = choose_tokens(moved, randoms)
-    path.proposal_logprobs.append(float(torch.log_softmax(moved[0].double() / temperature, dim=-1)[tokens[0]]))
-    request.steering.chose(int(tokens[0]))
+def choose_tokens(logprobs: Tensor, randoms: Sequence[PathRandom]) -> Tensor:
+    """(paths, V) → (paths,): greedy (ties go to the lower id), multinomial or by code, as each path's options say."""
+    tokens = logprobs.argmax(dim=-1)
+    multinomial = [row for row, random in enumerate(randoms) if random.decoding.strategy == "multinomial"]
+    if multinomial:
+        decoding, generators = randoms[multinomial[0]].decoding, [randoms[row].generator for row in multinomial]
+        tokens[multinomial] = choose_multinomial(logprobs[multinomial], decoding, generators).to(tokens.device)
+    for row, random in enumerate(randoms):
+        if random.code is not None:
+            shares = torch.softmax(logprobs[row].double() / random.decoding.temperature, dim=-1).cpu().numpy()
+            tokens[row] = choose_by_code(shares, random.code, random.decoding.top_p)
     return tokens
 
 
+def choose_multinomial(logprobs: Tensor, decoding: Decoding, generators: Sequence[np.random.Generator]) -> Tensor:
+    """(paths, V) → (paths,), by inverting the cumulative distribution at one uniform number per path."""
+    uniforms = torch.tensor([[generator.random()] for generator in generators], dtype=torch.float64)
+    probabilities = torch.softmax(logprobs.double() / decoding.temperature, dim=-1).cpu()
+    if decoding.top_p >= 1.0:
+        return _invert(probabilities, uniforms)
+    ordered, ids = probabilities.sort(dim=-1, descending=True, stable=True)
+    before = ordered.cumsum(dim=-1) - ordered
+    kept = torch.where(before < decoding.top_p, ordered, 0.0)
+    kept[:, 0] = ordered[:, 0]  # top_p = 0 keeps the likeliest
+    return ids.gather(1, _invert(kept, uniforms)[:, None])[:, 0]
+
+
+def _invert(weights: Tensor, uniforms: Tensor) -> Tensor:
+    cumulative = weights.cumsum(dim=-1)
+    chosen = torch.searchsorted(cumulative, uniforms * cumulative[:, -1:], right=True)[:, 0]
+    last = weights.shape[-1] - 1 - (weights.flip(-1) > 0).int().argmax(dim=-1)  # rounding never picks weight 0
+    return torch.minimum(chosen, last)
+
+
+def step_entropies(logprobs: Tensor) -> list[float]:
+    """Return the entropy of each row, (rows, V), in nats."""
+    return [float(value) for value in -(logprobs.exp() * logprobs.clamp(min=-1e9)).sum(dim=-1)]
+
+
+def alternatives_above(logprobs: Tensor, min_probability: float) -> tuple[Alternative, ...]:
+    """Return the tokens of one step, (V,), that are likelier than this; likeliest first, ties by id."""
+    floor = math.log(min_probability) if min_probability > 0 else -math.inf
+    ids = (logprobs > floor).nonzero()[:, 0]
+    values, order = logprobs[ids].sort(descending=True, stable=True)
+    return tuple(Alternative(i, v) for i, v in zip(ids[order].tolist(), values.tolist(), strict=True))
+
+
 def score_paths(
-    tree: PathTree,
-    starts: Sequence[Start],
-    targets: Sequence[Sequence[int]],
-    endings: Sequence[Sequence[int]],
+    tree: PathTree, starts: Sequence[Start], targets: Sequence[Sequence[int]], endings: Sequence[Sequence[int]]
 ) -> list[list[float]]:
-    """The log-probabilities of given tokens after each start, and of the likeliest of its endings, if it has any."""
+    """Return the log-probabilities of given tokens after each start, and of the likeliest of its endings, if any."""
     wanted = [
         [*([token] for token in tokens), *([list(ends)] if ends else [])]
         for tokens, ends in zip(targets, endings, strict=True)
@@ -135,6 +160,6 @@ def score_paths(
 
 
 def _likeliest(logits: Tensor, steps: Sequence[Sequence[int]]) -> list[float]:
-    """The log-probability of the likeliest of the ids that each step names, from its row of logits, (rows, V)."""
+    """Return the log-probability of the likeliest of the ids that each step names, from its row of logits, (rows, V)."""
     logprobs = torch.log_softmax(logits, dim=-1)
     return [float(row[list(ids)].max()) for row, ids in zip(logprobs, steps, strict=False)]

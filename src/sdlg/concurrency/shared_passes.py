@@ -17,7 +17,7 @@ from .limits import gives_way, raise_if_over
 A = TypeVar("A")
 B = TypeVar("B")
 
-_PATIENCE_SECONDS = 0.05  # for one who is decoding, and late
+_PATIENCE_SECONDS = 0.05  # for a thread that is decoding, and late
 
 
 class _Ticket(Generic[A, B]):
@@ -35,8 +35,8 @@ class _Ticket(Generic[A, B]):
         return self.found
 
 
-class Gathering(Generic[A, B]):
-    """Where they meet. `run_all` runs what it is given, in one thread at a time: a result or an error for each."""
+class SharedPasses(Generic[A, B]):
+    """Where threads meet. `run_all` runs what it is given, in one thread at a time: a result or an error for each."""
 
     def __init__(self, run_all: Callable[[Sequence[A]], Sequence[B | Exception]]) -> None:
         self._run_all = run_all
@@ -46,7 +46,7 @@ class Gathering(Generic[A, B]):
 
     @contextmanager
     def decoding(self) -> Iterator[None]:
-        """Inside, this thread comes again and again: others wait for it. Not for one that gives way to others."""
+        """Inside, this thread comes again and again, and others wait for it; not if it gives way to others."""
         thread = get_ident()
         if thread in self._decoding or gives_way():
             yield
@@ -61,7 +61,7 @@ class Gathering(Generic[A, B]):
                 self._changed.notify_all()
 
     def run(self, wanted: A, *, waits: bool = True) -> B:
-        """This pass, with those of others if they come in time; one that does not wait takes who is there."""
+        """Run this pass, with those of others if they come in time; one that does not wait takes those that are there."""
         ticket = _Ticket[A, B](wanted, waits=waits)
         with self._changed:
             self._waiting.append(ticket)
@@ -78,20 +78,17 @@ class Gathering(Generic[A, B]):
         return ticket.result()
 
     def _wait_for_turn(self, ticket: _Ticket[A, B]) -> None:
-        """Until it was run by another thread, or it is on this one to run all that are there."""
+        """Wait until another thread has run it, or it is on this thread to run all that are there."""
         while ticket.found is None:
             left = 0.0
             if not self._is_running:
                 left = max(ticket.arrived, self._free_since) + _PATIENCE_SECONDS - time.monotonic()
-                if ticket in self._waiting and (left <= 0 or not ticket.waits or self._are_all_here):
+                are_all_here = self._decoding <= {other.thread for other in self._waiting}
+                if ticket in self._waiting and (left <= 0 or not ticket.waits or are_all_here):
                     return
             self._changed.wait(left if left > 0 else _PATIENCE_SECONDS)
             if ticket in self._waiting:
                 raise_if_over()
-
-    @property
-    def _are_all_here(self) -> bool:
-        return self._decoding <= {ticket.thread for ticket in self._waiting}
 
     def _run(self, batch: Sequence[_Ticket[A, B]]) -> None:
         results: Sequence[B | BaseException] = []

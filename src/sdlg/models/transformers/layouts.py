@@ -7,25 +7,27 @@ let a model pass that ignores masks or positions.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
+from importlib.metadata import version
 from itertools import pairwise
+from pathlib import Path
+from uuid import uuid4
 
 import torch
 from torch import Tensor
 
 from ...errors import RunError
-from .kv_tree import PaddedRows, SeparateCaches
+from ...loading.cache_folder import home_folder
+from .kv_tree import SeparateCaches
 from .masked_tree import MaskedTree
 from .network import KNOWN_WINDOWS, Network
-from .prefix_kv import PrefixKV
+from .prefix_cache import PrefixKV
 
-LAYOUTS: Mapping[str, type[MaskedTree] | type[PaddedRows] | type[SeparateCaches]] = {
-    "tree": MaskedTree,
-    "rows": PaddedRows,
-    "separate": SeparateCaches,
-}
-
+LAYOUTS: Mapping[str, type[MaskedTree] | type[SeparateCaches]] = {"tree": MaskedTree, "separate": SeparateCaches}
+_PROBE_VERSION = 3  # raise it when layouts or their test change
 
 # A layout rounds in other places than running from scratch does, as cutting a path into pieces does: this many times
 # what the pieces show is still rounding.
@@ -81,7 +83,8 @@ def _distance(some: Tensor, others: Tensor) -> float:
 
 
 def _agrees(network: Network, name: str, probe: _Probe) -> bool:
-    if not _suits(name, network.windows):
+    # A short probe cannot see windows of another kind.
+    if name == "tree" and not set(network.windows) <= KNOWN_WINDOWS:
         return False
     paths = probe.paths
     prefix_kv = PrefixKV(network, native=name == "separate")
@@ -97,8 +100,31 @@ def _agrees(network: Network, name: str, probe: _Probe) -> bool:
     return bool(torch.isfinite(logits).all()) and _distance(logits, probe.reference) < most
 
 
-def _suits(layout: str, windows: Mapping[str, int | None]) -> bool:
-    """What a short probe cannot see: windows are counted in columns, which gaps would shift."""
-    if layout == "tree":
-        return set(windows) <= KNOWN_WINDOWS
-    return layout == "separate" or set(windows) == {"full_attention"}
+def remembered_layout(network: Network, folder: Path) -> str:
+    """Return the layout of the model in a folder, found before or now: finding out takes a dozen passes.
+
+    What is remembered holds for these files, this device and precision, and these versions of the libraries. A note
+    that cannot be read or written is no loss.
+    """
+    note = home_folder() / "layouts" / _layout_key(network, folder)
+    with suppress(OSError, UnicodeDecodeError):
+        name = note.read_text()
+        if name in LAYOUTS:
+            return name
+    name = choose_layout(network)
+    with suppress(OSError):
+        note.parent.mkdir(parents=True, exist_ok=True)
+        partial = note.with_name(f"{note.name}.{uuid4().hex}")
+        partial.write_text(name)
+        partial.replace(note)  # whole, or not at all
+    return name
+
+
+def _layout_key(network: Network, folder: Path) -> str:
+    """Hash all that the layout may depend on."""
+    files = sorted(path for path in folder.iterdir() if path.suffix in (".json", ".safetensors", ".bin"))
+    states = [(path.name, path.stat().st_size, path.stat().st_mtime_ns) for path in files]
+    libraries = [(name, version(name)) for name in ("torch", "transformers")]
+    kind = (type(network.model).__name__, str(network.model.dtype), str(network.device))
+    parts = repr((_PROBE_VERSION, str(folder.resolve()), states, libraries, kind))
+    return hashlib.sha256(parts.encode()).hexdigest()[:24]

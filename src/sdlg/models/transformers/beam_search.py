@@ -1,8 +1,8 @@
 """Beam search and diverse beam search, many searches at once: all hypotheses of all of them are one step of the tree.
 
 In: starts, and how many hypotheses each shall return. Out: the best finished ones of each, best first. Diverse beam
-search (Vijayakumar et al. 2018) splits a search into groups that advance in turn; a token costs `diversity_penalty` for
-every beam of an earlier group that took it at the same step (Hamming diversity).
+search (Vijayakumar et al. 2018) has one group of one beam for each sequence; groups advance in turn, and a token costs
+`diversity_penalty` for every earlier group that took it at the same step (Hamming diversity).
 """
 
 from __future__ import annotations
@@ -19,9 +19,8 @@ from ...concurrency.limits import check_limit
 from ...options import Decoding
 from ...records import Alternative, StopRule
 from ..base import Continuation, finished
-from ..stopping import Stop, find_stop
-from .choosing import alternatives_above
-from .decoding import Start, TextOf, step_entropies
+from ..stopping import Stop, TextOf, find_stop
+from .decoding import Start, alternatives_above, step_entropies
 from .kv_tree import KVTree
 
 
@@ -42,9 +41,10 @@ class Beam:
         """Log-probability of the continuation, less its penalties."""
         return sum(self.logprobs) - self.penalties
 
-    def score(self, length_penalty: float) -> float:
-        """What finished beams are compared by."""
-        return float(self.total / max(len(self.ids), 1) ** length_penalty)
+    @property
+    def score(self) -> float:
+        """What finished beams are compared by: the total per token."""
+        return self.total / max(len(self.ids), 1)
 
 
 @dataclass(slots=True)
@@ -57,9 +57,15 @@ class Search:
     running: list[Beam]
     done: list[Beam] = field(default_factory=list)
 
-    def keep_best(self, beams: Sequence[Beam], length_penalty: float) -> None:
+    def keep_best(self, beams: Sequence[Beam]) -> None:
         """Add finished hypotheses; only the best `width` of all stay, best first."""
-        self.done = sorted([*self.done, *beams], key=lambda beam: -beam.score(length_penalty))[: self.width]
+        self.done = sorted([*self.done, *beams], key=lambda beam: -beam.score)[: self.width]
+
+    def may_improve(self, going: Sequence[Beam]) -> bool:
+        """Whether a running hypothesis could still beat the worst finished one, judged at its present length."""
+        if not going or len(self.done) < self.width:
+            return bool(going)
+        return going[0].score > self.done[-1].score
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +87,12 @@ def beam_search(
     min_probability: float | None,
     normalise: Callable[[Tensor], Tensor] = partial(torch.log_softmax, dim=-1),  # noqa: B008 (a constant)
 ) -> list[list[BeamResult]]:
-    """The best hypotheses of every start, `counts` of them. `normalise` makes log-probabilities of what grows."""
-    searches = [search for k, start in enumerate(starts) for search in _groups(k, start, counts[k], decoding)]
+    """Return the best hypotheses of every start, `counts` of them. `normalise` makes log-probabilities of logits."""
+    searches = [
+        Search(family, start.prefix, width, [Beam(start.node)])
+        for family, (start, count) in enumerate(zip(starts, counts, strict=True))
+        for width in group_widths(count, decoding)
+    ]
     rows_of = [search.family for search in searches]  # at first, all groups of a start share its one row of logits
     logits = torch.stack([start.logits for start in starts])
     while True:
@@ -110,16 +120,8 @@ def beam_search(
 
 
 def group_widths(count: int, decoding: Decoding) -> list[int]:
-    """Plain beam search is one group of at least `beams`; diverse beam search spreads what is wanted over groups."""
-    if decoding.strategy != "diverse_beam":
-        return [max(decoding.beams, count)]
-    groups = min(decoding.groups or count, count)
-    return [count // groups + (k < count % groups) for k in range(groups)]
-
-
-def _groups(family: int, start: Start, count: int, decoding: Decoding) -> list[Search]:
-    """All groups of one start, at their beginning."""
-    return [Search(family, start.prefix, width, [Beam(start.node)]) for width in group_widths(count, decoding)]
+    """Return how many beams each group has: one group of at least `beams`, or (diverse) one for each sequence."""
+    return [1] * count if decoding.strategy == "diverse_beam" else [max(decoding.beams, count)]
 
 
 def _extensions(
@@ -130,7 +132,7 @@ def _extensions(
     decoding: Decoding,
     min_probability: float | None,
 ) -> list[Beam]:
-    """The 2 × width best one-token extensions of the running hypotheses, best first."""
+    """Return the 2 × width best one-token extensions of the running hypotheses, best first."""
     vocabulary = logprobs.shape[-1]
     totals = logprobs + torch.tensor([[beam.total] for beam in search.running], device=logprobs.device)
     for token, count in taken.items():
@@ -141,7 +143,7 @@ def _extensions(
     for index in flat.tolist():
         row, token = divmod(index, vocabulary)
         parent = search.running[row]
-        if logprobs[row, token] == -torch.inf:  # not told by a server: nobody knows
+        if logprobs[row, token] == -torch.inf:  # a server did not list it: its probability is not known
             continue
         if min_probability is not None and row not in seen:
             seen[row] = (*parent.alternatives, alternatives_above(logprobs[row], min_probability))
@@ -159,7 +161,7 @@ def _extensions(
 
 
 def _advance(search: Search, extended: Sequence[Beam], decoding: Decoding, rule: StopRule, text_of: TextOf) -> None:
-    """One step of one search. Endings count only among the best `width` extensions, as in transformers."""
+    """Take one step of one search. Endings count only among the best `width` extensions, as in transformers."""
     going: list[Beam] = []
     ended: list[Beam] = []
     for place, beam in enumerate(extended):
@@ -168,22 +170,15 @@ def _advance(search: Search, extended: Sequence[Beam], decoding: Decoding, rule:
             going.append(beam)
         elif stop is not None and place < search.width:
             ended.append(replace(beam, stop=stop))
-    search.keep_best(ended, decoding.length_penalty)
+    search.keep_best(ended)
     if going and len(search.prefix) + len(going[0].ids) >= decoding.max_tokens:
-        search.keep_best(going, decoding.length_penalty)
+        search.keep_best(going)
         going = []
-    search.running = going if _may_improve(search, going, decoding.length_penalty) else []
-
-
-def _may_improve(search: Search, going: Sequence[Beam], length_penalty: float) -> bool:
-    """Whether a running hypothesis could still beat the worst finished one, judged at its present length."""
-    if not going or len(search.done) < search.width:
-        return bool(going)
-    return going[0].score(length_penalty) > search.done[-1].score(length_penalty)
+    search.running = going if search.may_improve(going) else []
 
 
 def _results(searches: Sequence[Search], family: int, count: int) -> list[BeamResult]:
-    """The best of each group in turn, so that the first one is the first group's best."""
+    """Return the best of each group in turn, so that the first one is the first group's best."""
     groups = [search.done for search in searches if search.family == family]
     best = [group[place] for place in range(count) for group in groups if place < len(group)][:count]
     prefix = next(search.prefix for search in searches if search.family == family)

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from .kv_tree import PathLogits, passes, path_batches
-from .prefix_kv import PrefixKV
+from .prefix_cache import PrefixKV
 
 _MANY_COLUMNS = 1024  # a tree with more drops those of paths that have ended, and looks at lanes
 
@@ -107,7 +107,7 @@ class MaskedTree:
 
     def run_paths(self, parents: Sequence[int], paths: Sequence[Sequence[int]]) -> Iterator[PathLogits]:
         """As many as fit into a pass, one beside the other."""
-        for group in path_batches(paths, size=sum):
+        for group in path_batches(paths):
             tokens = [(number, place) for number in group for place in range(len(paths[number]))]
             first_node = self._next_node
             above = [first_node + k - 1 if place else parents[number] for k, (number, place) in enumerate(tokens)]

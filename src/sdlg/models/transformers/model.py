@@ -2,19 +2,16 @@
 
 In: a hub name, a folder, a GGUF file or a loaded (model, tokenizer). Out: continuations of prompt + prefix, decoded
 together over one set of keys and values. The initial answer's keys and values stay, so its branches only pay for
-their own tokens: P + (T−1) + Σ(T_n − t_n − 1) tokens in all (method.md §4).
+their own tokens: P + (T−1) + Σ(T_n − t_n − 1) tokens in all.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from ...concurrency.limits import check_limit
@@ -33,15 +30,13 @@ from ..base import (
     tell_all,
     tell_complete,
 )
-from ..prompts import check_fits
-from ..tokenizing import TextSide, common_length
+from ..prompts import PromptTokenizer, check_fits, common_length
 from .beam_search import beam_search
 from .decoding import Start, decode_paths, score_paths
 from .kv_tree import Chain, KVTree
 from .layouts import LAYOUTS, choose_layout
 from .network import Network
-from .prefix_kv import PrefixKV
-from .prefix_store import PrefixStore
+from .prefix_cache import PrefixKV, PrefixStore
 
 T = TypeVar("T")
 
@@ -79,7 +74,7 @@ class TransformersModel:
         self.layout = layout or choose_layout(self._network)
         self._store = PrefixStore(lambda: PrefixKV(self._network, native=self.layout == "separate"), prefix_bytes)
         end_ids = getattr(model.generation_config, "eos_token_id", None)
-        self._words = TextSide(tokenizer, end_ids, name=self._name)
+        self._words = PromptTokenizer(tokenizer, end_ids, name=self._name)
 
     @property
     def name(self) -> str:
@@ -88,13 +83,12 @@ class TransformersModel:
 
     @property
     def capabilities(self) -> Capabilities:
-        """Everything, locally."""
+        """Everything that a local model can do."""
         config = self.model.config.get_text_config()
         context = getattr(config, "max_position_embeddings", None)
         return Capabilities(
-            frozenset(STRATEGIES), True, None, embeddings=True, scores_texts=True, context_tokens=context,
-            parameters=self._parameters, steers=True,
-        )  # fmt: skip
+            frozenset(STRATEGIES), True, None, scores_texts=True, context_tokens=context, parameters=self._parameters
+        )
 
     def prompt(self, question: Question, style: str, stop: StopRule = NO_STOPS) -> Prompt:
         """Chat if the tokenizer has a template and nothing else was asked for."""
@@ -106,8 +100,7 @@ class TransformersModel:
 
     def decode(self, request: DecodeRequest) -> Decoded:
         """Continue prompt + each prefix, all together. A prefix as long as an answer may be stays as it is."""
-        # One that is steered asks another network between two tokens: nobody waits for that.
-        with nullcontext() if request.steering else self._network.decoding():
+        with self._network.decoding():
             return self._decode(request)
 
     def _decode(self, request: DecodeRequest) -> Decoded:
@@ -119,7 +112,7 @@ class TransformersModel:
         grown: list[Continuation] = []
         reused = len(request.prompt.token_ids)
         randoms = path_randoms(replace(request, prefixes=[request.prefixes[place] for place in unfinished]))
-        most = len(unfinished) if request.decoding.strategy in BEAMS else _MOST_PATHS
+        most = max(len(unfinished), 1) if request.decoding.strategy in BEAMS else _MOST_PATHS
         for first in range(0, len(unfinished), most):
             places = unfinished[first : first + most]
             continuations, held = self._grow(_part(request, places), randoms[first : first + most])
@@ -143,7 +136,7 @@ class TransformersModel:
         )
 
     def _grow(self, request: DecodeRequest, randoms: Sequence[PathRandom]) -> tuple[list[Continuation], int]:
-        """The continuations, and how many prompt tokens did not have to be run."""
+        """Return the continuations, and how many prompt tokens did not have to be run."""
         is_search = request.decoding.strategy in BEAMS
         is_chain = list(request.prefixes) == [()] and not is_search
         prefix_kv, tip, reused = self._prefix_kv(request.prompt, at_tip=is_chain)
@@ -159,7 +152,7 @@ class TransformersModel:
         return continuations, reused
 
     def _prefix_kv(self, prompt: Prompt, *, at_tip: bool) -> tuple[PrefixKV, Tensor, int]:
-        """A prefix that holds the prompt, the logits after it, and how much was there already.
+        """Return a prefix that holds the prompt, the logits after it, and how much was there already.
 
         `at_tip`: the prefix ends with the prompt.
         """
@@ -173,7 +166,7 @@ class TransformersModel:
         return prefix_kv, prefix_kv.tip, reused
 
     def _at_tip(self, prefix_kv: PrefixKV, size: int) -> PrefixKV:
-        """The same prompt without the answer."""
+        """Return the same prompt without the answer."""
         if not prefix_kv.can_be_cut(size):
             return PrefixKV(self._network, native=prefix_kv.native)
         cut = prefix_kv.fork(size)
@@ -181,7 +174,7 @@ class TransformersModel:
         return cut
 
     def _search(self, tree: KVTree, starts: Sequence[Start], request: DecodeRequest) -> list[Continuation]:
-        """One search per different prefix; as many of its hypotheses as the prefix was given times."""
+        """Search once per different prefix; return as many hypotheses of it as the prefix was given times."""
         prefixes = list(request.prefixes)
         first = {start.prefix: start for start in starts}
         counts = [prefixes.count(prefix) for prefix in first]
@@ -196,7 +189,7 @@ class TransformersModel:
         return [result.continuation for result in results if result is not None]
 
     def score(self, prompt: Prompt, texts: Sequence[str], *, ended: Sequence[bool] | None = None) -> Scored:
-        """The likelihood of given answers, tokenised here, once. Their ending is the likeliest token that ends one."""
+        """Return the likelihood of given answers, tokenised here. Their ending is the likeliest token that ends one."""
         answers = [self._words.answer_ids(prompt, text) for text in texts]
         tokens = len(prompt.token_ids) + max(map(len, answers), default=0)
         check_fits(self.name, tokens, self.capabilities.context_tokens, "with the answer that is scored")
@@ -248,29 +241,17 @@ class TransformersModel:
         held = min(held, len(prefix) - 1)  # the last token is run for its logits
         return _Feed(len(prompt) - 1 + held, prefix[held:])
 
-    # -- text and embeddings ------------------------------------------------------------------------------------
-
     def text(self, token_ids: Sequence[int]) -> str:
-        """Exactly as decoded."""
+        """Return the text exactly as decoded."""
         return self._words.text(token_ids)
 
     def is_special(self, token_id: int) -> bool:
-        """Control tokens, also those a converted tokenizer forgot to mark."""
+        """Whether it is a control token, also one that a converted tokenizer forgot to mark."""
         return self._words.is_special(token_id)
-
-    def token_embeddings(self, token_ids: Sequence[int]) -> NDArray[np.float32]:
-        """Rows of the input embedding."""
-        table: Tensor = self.model.get_input_embeddings().weight
-        rows = table.detach()[torch.tensor(list(token_ids), device=table.device)]
-        return np.asarray(rows.float().cpu().numpy(), dtype=np.float32)
-
-    def vocabulary(self) -> list[tuple[int, str]]:
-        """Ids and surfaces; a marked word beginning becomes a leading space."""
-        return self._words.vocabulary
 
 
 def _part(request: DecodeRequest, places: Sequence[int]) -> DecodeRequest:
-    """The same request for some of its prefixes; whoever watches is told their places among all."""
+    """Return the same request for some of its prefixes; watchers get their places among all."""
 
     def placed(tell: Callable[[int, T], None] | None) -> Callable[[int, T], None] | None:
         return None if tell is None else lambda path, what: tell(places[path], what)
@@ -280,7 +261,7 @@ def _part(request: DecodeRequest, places: Sequence[int]) -> DecodeRequest:
 
 
 def _run(tree: KVTree, feeds: Sequence[_Feed]) -> list[tuple[int, Tensor]]:
-    """Run feeds level by level, aligned at their ends: the node and logits of each one's last token."""
+    """Run feeds level by level, aligned at their ends; return the node and logits of each one's last token."""
     longest = max((len(feed.tokens) for feed in feeds), default=0)
     nodes = [feed.parent for feed in feeds]
     logits = torch.empty(0)
