@@ -260,7 +260,7 @@ def test_the_last_of_several_settings_counts(run):
 
 def test_lists_name_every_option_with_its_default_and_presets(run):
     rows = json.loads(run("list", "options", "--json")[1])
-    assert [row["name"] for row in rows] == [*OPTIONS, *LOADING]
+    assert {row["name"] for row in rows} == {*OPTIONS, *LOADING}
     found = {row["name"]: row for row in rows}
     assert found["strategy"]["presets"] == {"paper": "beam"}
     assert (found["samples"]["default"], found["samples"]["range"]) == (10, [1, 1000])

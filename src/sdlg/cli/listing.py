@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from ..measures import Measure
 
 Row = dict[str, Any]
+_COUNTABLE = 1e9  # a higher bound is as good as none
 
 
 def add_list(commands: Any) -> None:
@@ -117,11 +118,10 @@ def _presets() -> list[Row]:
 
 
 def _options() -> list[Row]:
-    from ..options import LOADING, OPTIONS
+    from ..options import LOADING, OPTIONS, OptionNames
 
-    return [_option(option, "Options") for option in OPTIONS.values()] + [
-        _option(option, "Loading") for option in LOADING.values()
-    ]
+    options = [_option(OPTIONS[name], "Options") for name in OptionNames.__annotations__]  # those used most come first
+    return [*options, *(_option(option, "Loading") for option in LOADING.values())]
 
 
 def _option(option: Field[Any], record: str) -> Row:
@@ -145,8 +145,9 @@ def _print_options(rows: list[Row]) -> None:
     from rich.table import Table
 
     console = Console(highlight=False)
+    console.print("--set NAME=VALUE on the command line; in Python keyword arguments of ask and Pipeline")
     for record, title in (("Options", "what shapes a result"), ("Loading", "where and how models run")):
-        console.print(f"{title}: --set NAME=VALUE, or as keyword arguments in Python (sdlg.{record})", style="bold")
+        console.print(f"\n{record}: {title}", style="bold")
         table = Table.grid(padding=(0, 2))
         for row in rows:
             if row["of"] == record:
@@ -162,7 +163,8 @@ def _short(value: object) -> str:
 
 def _limits(row: Row) -> str:
     parts = [", ".join(row["choices"])] if row["choices"] else []
-    parts += [f"{row['range'][0]:.10g} to {row['range'][1]:.10g}"] if row["range"] else []
+    low, high = row["range"] or (None, None)
+    parts += [f"at least {low}" if high > _COUNTABLE else f"{low:g} to {high:,.10g}"] if high else []
     parts += [f"preset {name}: {value}" for name, value in row["presets"].items()]
     return f" ({'; '.join(parts)})" if parts else ""
 
