@@ -30,11 +30,12 @@ LOOKS: Mapping[str, Look] = {
     "PE": (ORANGE, "v", "--"),
     "LN-PE": (GREY, "P", "--"),
 }
-_SAMPLERS = {
-    "SDLG": (BLUE, "o"), "multinomial": (RED, "s"), "beam": (GREEN, "^"), "SAR": (PURPLE, "D"),
-    "arithmetic": (ORANGE, "v"), "answer": (GREY, "P"),
-}  # fmt: skip
 _STROKES = ("-", "--", ":")
+# A word in the label → the sampler's colour, and the markers of the scores that share it.
+_SAMPLERS = {
+    "SDLG": (BLUE, "o*p"), "multinomial": (RED, "sXd"), "beam": (GREEN, "^<>"), "SAR": (PURPLE, "DdX"),
+    "arithmetic": (ORANGE, "vhH"), "answer": (GREY, "PX*"),
+}  # fmt: skip
 _STYLE: dict[Any, Any] = {
     "svg.fonttype": "none", "text.parse_math": False, "font.size": 9, "legend.frameon": False, "grid.color": "#dddbd4",
     "axes.spines.top": False, "axes.spines.right": False, "axes.axisbelow": True, "axes.titlesize": 9,
@@ -64,7 +65,7 @@ def lines(frame: pd.DataFrame, x: str, y: str, by: str, panel: str = "run", from
 
 def dots(frame: pd.DataFrame, x: str, by: str, panel: str = "run", line: float = 0.5) -> Figure:
     """Draw a point with its interval (columns `x low`, `x high`) for each value of `by`."""
-    figure, panels = _panels(frame, panel)
+    figure, panels = _panels(frame, panel, share=True)
     looks = _looks(frame[by])
     labels = list(looks)
     for axes, (_, rows) in panels:
@@ -81,28 +82,28 @@ def dots(frame: pd.DataFrame, x: str, by: str, panel: str = "run", line: float =
 
 
 def heat(frame: pd.DataFrame, x: str, y: str, value: str, panel: str = "run") -> Figure:
-    """Draw a map with its numbers in hundredths; blue is above 0, orange below, grey undefined."""
+    """Draw a map with its numbers in hundredths; purple is above 0, orange below, grey undefined."""
     figure, panels = _panels(frame, panel)
     strongest = max(0.05, float(np.nan_to_num(frame[value].abs().max())))
     shades = mpl.colormaps["PuOr"].with_extremes(bad="#cccccc")
     for axes, (_, rows) in panels:
         grid = rows.pivot(index=y, columns=x, values=value)
-        axes.imshow(grid, origin="lower", cmap=shades, vmin=-1.6 * strongest, vmax=1.6 * strongest, aspect="auto")
+        axes.pcolormesh(grid.to_numpy(), cmap=shades, vmin=-1.6 * strongest, vmax=1.6 * strongest)
         for (row, column), number in np.ndenumerate(grid.to_numpy()):
             if math.isfinite(number):
-                axes.text(column, row, f"{100 * number:.0f}", ha="center", va="center", fontsize=7)
-        axes.set_xticks(range(grid.shape[1]), [f"{one:g}" for one in grid.columns])
-        axes.set_yticks(range(grid.shape[0]), [f"{one:g}" for one in grid.index])
+                axes.text(column + 0.5, row + 0.5, f"{100 * number:.0f}", ha="center", va="center", fontsize=7)
+        axes.set_xticks(np.arange(grid.shape[1]) + 0.5, [f"{one:g}" for one in grid.columns])
+        axes.set_yticks(np.arange(grid.shape[0]) + 0.5, [f"{one:g}" for one in grid.index])
         axes.set(xlabel=x, ylabel=y)
     return figure
 
 
-def _panels(frame: pd.DataFrame, panel: str) -> tuple[Figure, Iterator[tuple[Any, Any]]]:
+def _panels(frame: pd.DataFrame, panel: str, share: bool = False) -> tuple[Figure, Iterator[tuple[Any, Any]]]:
     groups = list(frame.groupby(panel, sort=False))
     across = min(_ACROSS, len(groups))
     down = math.ceil(len(groups) / across)
     figure = Figure(figsize=(_WIDTH * max(across, 1.4), _HEIGHT * down + 0.4), layout="constrained")
-    axes = list(figure.subplots(down, across, squeeze=False).flat)
+    axes = list(figure.subplots(down, across, squeeze=False, sharex=share, sharey=share).flat)
     for one, (name, _) in zip(axes, groups, strict=False):
         one.set_title(name)
     for unused in axes[len(groups) :]:
@@ -111,13 +112,19 @@ def _panels(frame: pd.DataFrame, panel: str) -> tuple[Figure, Iterator[tuple[Any
 
 
 def _looks(labels: pd.Series) -> dict[str, Look]:
-    """Return each label's colour, marker and stroke: the paper's, its sampler's, or the next that is free."""
-    looks: dict[str, Look] = {}
-    for label in dict.fromkeys(labels):
-        own = [(*look, stroke) for word, look in _SAMPLERS.items() if word in label for stroke in _STROKES]
-        free = own + [(*look, stroke) for stroke in _STROKES for look in _SAMPLERS.values()]
-        looks[label] = LOOKS.get(label) or next((look for look in free if look not in looks.values()), free[0])
-    return looks
+    """Return each label's colour, marker and stroke: its own, or one that no other has."""
+    named, looks = list(dict.fromkeys(labels)), dict[str, Look]()
+    anything = [(colour, markers[0], stroke) for stroke in _STROKES for colour, markers in _SAMPLERS.values()]
+    for label in sorted(named, key=lambda name: not _own_looks(name)):  # those that have a choice come last
+        free = _own_looks(label) or anything
+        looks[label] = next((look for look in free if look not in looks.values()), free[0])
+    return {label: looks[label] for label in named}
+
+
+def _own_looks(label: str) -> list[Look]:
+    families = (family for word, family in _SAMPLERS.items() if word in label)
+    colour, markers = next(families, ("", ""))
+    return [LOOKS[label]] if label in LOOKS else [(colour, *pair) for pair in zip(markers, _STROKES, strict=False)]
 
 
 @contextmanager
@@ -131,7 +138,7 @@ def drawing(name: str) -> Iterator[None]:
 def svg(figure: Figure) -> str:
     """Return the figure as an SVG document."""
     file = io.StringIO()
-    figure.savefig(file, format="svg", metadata={"Date": None})
+    figure.savefig(file, format="svg", metadata=dict.fromkeys(("Date", "Creator", "Format", "Type")))
     return file.getvalue()
 
 
