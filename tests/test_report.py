@@ -373,8 +373,9 @@ def cost_table(costed):
 
 def test_scores_are_compared_with_perplexity_and_their_cost_stands_beside_them(costed, cost_table):
     assert list(cost_table.index) == [
-        "likelihood of the answer", "perplexity of the answer", "SAR, N = 10", "semantic entropy, multinomial, N = 10",
-        "semantic entropy, diverse beams, N = 10", "semantic entropy, SDLG, N = 4", "semantic entropy, SDLG, N = 10",
+        "likelihood of the answer", "perplexity of the answer", "token entropy of the answer", "SAR, N = 10",
+        "semantic entropy, multinomial, N = 10", "semantic entropy, diverse beams, N = 10",
+        "semantic entropy, SDLG, N = 4", "semantic entropy, SDLG, N = 10", "CoCoA, SDLG, N = 4", "CoCoA, SDLG, N = 10",
     ]  # fmt: skip
     few, all_of_them = (cost_table.loc[f"semantic entropy, SDLG, N = {n}"] for n in (4, 10))
     baseline = cost_table.loc["perplexity of the answer"]

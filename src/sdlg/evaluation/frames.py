@@ -22,6 +22,13 @@ from .rows import ANSWER, Generated, MethodClusters
 Row = dict[str, Any]
 
 
+def stage_counts(run: RunResults) -> dict[str, int]:
+    """Return how many questions passed each stage."""
+    stages = {"generated": run.generated.keys() - run.skipped.keys(), "clustered": run.clustered,
+              "measured": run.measured, "judged": run.judged}  # fmt: skip
+    return {name: len(rows) for name, rows in stages.items()}
+
+
 def questions_frame(run: RunResults) -> pd.DataFrame:
     """Return all questions of a run, skipped and unfinished ones included."""
     return pd.DataFrame([_question(run, name, generated) for name, generated in run.generated.items()])

@@ -171,7 +171,7 @@ def _weighted(run: RunScores) -> Iterator[tuple[object, str, Column]]:
     measure = PAPER_COLUMNS[SDLG][1]
     for method in run.run.methods:
         if method.split(":")[0] == "sdlg" and run.has(method, measure):
-            options = {**run.run.config["plan"]["options"], **settings_of(method)}
+            options = {**run.options, **settings_of(method)}
             others = frozenset((name, str(value)) for name, value in options.items() if name in names)
             weights = [float(options.get(name, 1 / 3)) for name in WEIGHTS]
             yield (run.run.data, run.run.model, others), weights_name(weights), Column(SDLG, method, measure)

@@ -77,11 +77,8 @@ def _column_notes(run: RunScores) -> Iterator[str]:
             yield f"{run.label}: no {column.label}: {column.reason}."
         elif (used := run.auroc(column, run.target).n) < len(run.ids):
             reasons = sorted(run.run.reasons(column.method, column.measure))
-            yield f"{run.label}: {column.label} rests on {used} of {len(run.ids)} questions{_why(reasons)}."
-
-
-def _why(reasons: Sequence[str]) -> str:
-    return f" ({'; '.join(reasons)})" if reasons else ""
+            why = f" ({'; '.join(reasons)})" if reasons else ""
+            yield f"{run.label}: {column.label} rests on {used} of {len(run.ids)} questions{why}."
 
 
 # -- metrics and thresholds -------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ...correctness import AGREEMENT
+from ..frames import stage_counts
 from .main_results import MULTINOMIAL, SDLG
 from .scores import METRIC_NAMES, RunScores, Target
 from .sections import Rows, Section, table
@@ -26,7 +27,7 @@ def overview(runs: Sequence[RunScores]) -> Section:
         for run in runs
         for reason, count in sorted(Counter(run.run.skipped.values()).items())
     ]
-    options = {run.label: dict(sorted(run.run.config["plan"]["options"].items())) for run in runs}
+    options = {run.label: dict(sorted(run.options.items())) for run in runs}
     return Section(
         "What was run",
         "The settings of each run, what became of its questions, and how many answers are right.",
@@ -52,7 +53,6 @@ def _by_name(runs: dict[str, dict[str, Any]]) -> Rows:
 
 def _facts(run: RunScores) -> dict[str, Any]:
     data, sizes = run.run.config["data"], run.run.parameters
-    under_way = run.run.generated.keys() - run.run.skipped.keys() - set(run.ids)
     return {
         "data": f"{run.run.data}, {data.get('rows', '?')} rows, sha256 {str(data.get('sha256', '?'))[:12]}",
         "language model": run.run.model,
@@ -62,7 +62,7 @@ def _facts(run: RunScores) -> dict[str, Any]:
         "methods": "; ".join(run.run.methods),
         "samples": run.samples,
         "questions": len(run.ids),
-        "under way": len(under_way),
+        "under way": stage_counts(run.run)["generated"] - len(run.ids),
         "skipped": len(run.run.skipped),
         "versions": ", ".join(f"{name} {version}" for name, version in sorted(run.run.versions.items())),
         "folder": str(run.run.folder),
@@ -121,9 +121,8 @@ def _warnings(run: RunScores) -> Iterator[str]:
 
 def why_empty(run: RunScores) -> str:
     """Say how far a run without results came, and what to do."""
-    stages = {"generated": run.run.generated.keys() - run.run.skipped.keys(), "clustered": run.run.clustered,
-              "measured": run.run.measured, "judged": run.run.judged}  # fmt: skip
-    done = ", ".join(f"{len(rows)} {name}" for name, rows in stages.items())
+    stages = stage_counts(run.run)
+    done = ", ".join(f"{count} {name}" for name, count in stages.items())
     most = Counter(run.run.skipped.values()).most_common(1)
     why = f" {len(run.run.skipped)} were skipped, mostly since {most[0][0]}." if most else ""
     advice = "Let the run go on" if stages["generated"] or not most else "Run it on other data"

@@ -8,9 +8,10 @@ highest mean AUROC over all thresholds on the first half of the questions, and i
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -76,6 +77,7 @@ class RunScores:
     def __init__(self, run: RunResults, label: str) -> None:
         self.run, self.label, self.samples = run, label, run.samples
         self.ids = list(run.ids)
+        self.options: Mapping[str, Any] = run.config["plan"]["options"]
         self.target = Target(headline_metric(run.metrics))
         self.targets = [self.target, *([Target(self.target.metric, stock=False)] if run.has_stock else [])]
         half = first_half(run.ids)
@@ -145,9 +147,8 @@ class RunScores:
     # -- arrays and numbers (cached under the same names without the underscore) --
 
     def _scores(self, method: str, measure: str, n: int | None = None) -> Array:
-        values: Array = (
-            self._measures.loc[(method, stored_name(measure))][n or self.samples].reindex(self.ids).to_numpy()
-        )
+        curves = self._measures.loc[(method, stored_name(measure))]
+        values: Array = curves[n or self.samples].reindex(self.ids).to_numpy()
         return values if find_measure(measure.partition(" @ ")[0]).higher_is_less_certain else -values
 
     def _wrong(self, target: Target) -> Array:
@@ -162,14 +163,13 @@ class RunScores:
         scores = self.scores(column.method, column.measure, n)
         return auroc(scores[rows], self.wrong(target)[rows], resamples=resamples)
 
-    def difference(self, first: Column, second: Column, target: Target, half: str = "all") -> Figure:
+    def difference(self, first: Column, second: Column, target: Target) -> Figure:
         """Return AUROC(first) − AUROC(second), paired over the questions that have both."""
         for column in (second, first):
             if column.reason:
                 return Figure(np.nan, reason=column.reason)
-        rows = self.parts[half]
-        one, other = (self.scores(column.method, column.measure)[rows] for column in (first, second))
-        return paired_difference(one, other, self.wrong(target)[rows])
+        one, other = (self.scores(column.method, column.measure) for column in (first, second))
+        return paired_difference(one, other, self.wrong(target))
 
     def mean_auroc(self, method: str, measure: str, half: str = "all") -> float:
         """Return the mean AUROC over all thresholds at which it is defined."""
