@@ -563,7 +563,7 @@ def test_a_report_of_nothing_is_an_error_that_says_why(tmp_path):
     with pytest.raises(RunError, match=r"2 generated, 0 clustered.*Let the run go on.*--out .*begun"):
         read_report([begun])
     unusable = write_run(tmp_path / "unusable", questions=3)
-    with pytest.raises(RunError, match=r"3 were skipped, mostly since the answer is empty.*other data"):
+    with pytest.raises(RunError, match=r"3 were skipped, mostly since the answer is empty.*on other questions"):
         read_report([unusable])
 
 

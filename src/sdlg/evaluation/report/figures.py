@@ -22,14 +22,9 @@ BLUE, RED, GREEN, PURPLE, ORANGE, GREY = "#0072b2", "#d55e00", "#00795a", "#b055
 # The colour is the sampler's, dotted is the improper estimator, dashed has no clusters.
 Look = tuple[str, str, str]
 LOOKS: Mapping[str, Look] = {
-    "SE*_SDLG": (BLUE, "o", "-"),
-    "SE*_MS": (RED, "s", "-"),
-    "SE_MS": (RED, "s", ":"),
-    "SE*_DBS": (GREEN, "^", "-"),
-    "SAR": (PURPLE, "D", "--"),
-    "PE": (ORANGE, "v", "--"),
-    "LN-PE": (GREY, "P", "--"),
-}
+    "SE*_SDLG": (BLUE, "o", "-"), "SE*_MS": (RED, "s", "-"), "SE_MS": (RED, "s", ":"), "SE*_DBS": (GREEN, "^", "-"),
+    "SAR": (PURPLE, "D", "--"), "PE": (ORANGE, "v", "--"), "LN-PE": (GREY, "P", "--"),
+}  # fmt: skip
 _STROKES = ("-", "--", ":")
 # A word in the label → the sampler's colour, and the markers of the scores that share it.
 _SAMPLERS = {
@@ -58,7 +53,8 @@ def lines(frame: pd.DataFrame, x: str, y: str, by: str, panel: str = "run", from
     for label, (colour, marker, stroke) in looks.items():
         figure.axes[0].plot([], [], color=colour, marker=marker, ls=stroke, ms=4.5, label=label)
     longest = max(map(len, looks))
-    ncols = max(1, int(figure.get_figwidth() * 10 / (longest + 6)))
+    ncols = max(1, int(figure.get_figwidth() * 15 / (longest + 6)))
+    figure.set_figheight(figure.get_figheight() + 0.17 * math.ceil(len(looks) / ncols))
     figure.legend(loc="outside lower center", ncols=ncols, fontsize=8)
     return figure
 
@@ -91,7 +87,7 @@ def heat(frame: pd.DataFrame, x: str, y: str, value: str, panel: str = "run") ->
         axes.pcolormesh(grid.to_numpy(), cmap=shades, vmin=-1.6 * strongest, vmax=1.6 * strongest)
         for (row, column), number in np.ndenumerate(grid.to_numpy()):
             if math.isfinite(number):
-                axes.text(column + 0.5, row + 0.5, f"{100 * number:.0f}", ha="center", va="center", fontsize=7)
+                axes.text(column + 0.5, row + 0.5, f"{round(100 * number)}", ha="center", va="center", fontsize=7)
         axes.set_xticks(np.arange(grid.shape[1]) + 0.5, [f"{one:g}" for one in grid.columns])
         axes.set_yticks(np.arange(grid.shape[0]) + 0.5, [f"{one:g}" for one in grid.index])
         axes.set(xlabel=x, ylabel=y)

@@ -125,8 +125,9 @@ def why_empty(run: RunScores) -> str:
     done = ", ".join(f"{count} {name}" for name, count in stages.items())
     most = Counter(run.run.skipped.values()).most_common(1)
     why = f" {len(run.run.skipped)} were skipped, mostly since {most[0][0]}." if most else ""
-    advice = "Let the run go on" if stages["generated"] or not most else "Run it on other data"
-    return f"Of its questions {done}.{why} {advice} (sdlg eval --out {run.run.folder}), then make the report again."
+    go_on = f"Let the run go on (sdlg eval --out {run.run.folder}), then make the report again."
+    advice = go_on if stages["generated"] or not most else "Start a run on other questions, in another folder."
+    return f"Of its questions {done}.{why} {advice}"
 
 
 # -- examples ---------------------------------------------------------------------------------------------------

@@ -69,7 +69,7 @@ def read_report(folders: Sequence[Path], leave_out: Sequence[str] = ()) -> Repor
         for name, section in _SECTIONS.items()
         if name not in leave_out
     }
-    names = ", ".join(run.label for run in ready)
+    names = ", ".join(run.label for run in ready) if len(ready) <= 3 else f"{len(ready)} runs"
     return Report(f"{names}: {sum(len(run.ids) for run in ready):,} questions", made)
 
 
