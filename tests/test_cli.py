@@ -328,7 +328,7 @@ def test_only_a_newline_ends_a_line(run, tmp_path):
         ('{"a": ' + "1" * 5000 + "}", "not valid JSON"),
         ('{"query": "Who?"}', "question: "),
         ('{"question": "  "}', "question is empty"),
-        ('{"question": 5}', "question: valid string, not 5"),
+        ('{"question": 5}', "question: a valid string, not 5"),
         ('{"question": "Who?", "context": 5}', "context: "),
         ('{"question": "\\ud83d who?"}', "surrogate"),
     ],
@@ -440,7 +440,7 @@ def test_a_finished_run_is_not_run_again(checked, questions, finished):
         (["--set", "seed=3"], "seed=0, not 3"),
         (["--model", "other"], "model=smollm2, not other"),
         (["--nli", "other"], "nli=nli-minilm, not other"),
-        (["--preset", "paper"], "prompt=auto, not plain"),
+        (["--preset", "paper"], "strategy=greedy, not beam"),
         (["--measures", "perplexity"], "measures="),
         (["--set", "dtype=bfloat16"], "dtype=None, not bfloat16"),
         (["--context", "A story."], "another context"),
@@ -463,10 +463,10 @@ def test_a_question_that_was_broken_off_is_asked_again(run, questions, tmp_path)
     out = tmp_path / "results.jsonl"
 
     class Slow(ScriptedModel):
-        def prompt(self, question, style):
+        def prompt(self, question, *rest):
             if question.text == "Second?":
                 raise TimedOut("no answer within 1 s")
-            return super().prompt(question, style)
+            return super().prompt(question, *rest)
 
     def slow(model, nli, loading):
         return Models(Slow(CAPITAL, name=model), FakeNli(name=nli), loading)
