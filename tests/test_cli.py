@@ -328,7 +328,7 @@ def test_only_a_newline_ends_a_line(run, tmp_path):
         ('{"a": ' + "1" * 5000 + "}", "not valid JSON"),
         ('{"query": "Who?"}', "question: "),
         ('{"question": "  "}', "question is empty"),
-        ('{"question": 5}', "question: a valid string, not 5"),
+        ('{"question": 5}', "question: must be a valid string, not 5"),
         ('{"question": "Who?", "context": 5}', "context: "),
         ('{"question": "\\ud83d who?"}', "surrogate"),
     ],

@@ -61,7 +61,7 @@ def first_fault(error: ValidationError) -> str:
     """Return the first fault in words: `answers[0].logprobs[2]: must be …, not 'x'`."""
     fault = error.errors(include_url=False)[0]
     place = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in fault["loc"]).lstrip(".")
-    message = fault["msg"].removeprefix("Input should be ").removeprefix("Value error, ")
+    message = fault["msg"].replace("Input should be", "must be").removeprefix("Value error, ")
     value = "" if fault["type"] in ("missing", "unexpected_keyword_argument") else f", not {shown(fault['input'])}"
     return f"{place or 'the document'}: {message[:1].lower()}{message[1:]}{value}"
 
