@@ -12,7 +12,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, TypeVar, cast
 
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
@@ -41,7 +41,7 @@ def adapter(kind: Any) -> TypeAdapter[Any]:
 def read_record(kind: type[T], document: Any, where: str, error: type[SdlgError] = BadQuestion) -> T:
     """Return a record from parsed JSON, or raise `error` with the field that is wrong."""
     try:
-        record: T = adapter(kind).validate_python(document)
+        record: T = adapter(cast("Any", kind)).validate_python(document)
     except ValidationError as wrong:
         raise error(f"{where}: {first_fault(wrong)}") from wrong
     except (ValueError, TypeError, OverflowError, RecursionError, SdlgError) as wrong:
