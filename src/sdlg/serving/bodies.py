@@ -1,5 +1,5 @@
-"""The bodies that clients send. OpenAI's: what we do not know is passed over, as their clients send much. Ours: an
-unknown name is an error.
+"""The bodies that clients send. OpenAI's: unknown fields are passed over, as their clients send many. Ours: an unknown
+name is an error.
 """
 
 from __future__ import annotations
@@ -9,36 +9,37 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from ..options import METHODS
+from ..schema import GivenAnswer
 
-Detail = Literal["none", "score", "summary", "full"]
+Detail = Literal["none", "headline", "summary", "full"]
+Text = Annotated[str, Field(max_length=1_000_000)]  # with a bound, pydantic also refuses half a surrogate pair
+OptionValue = int | float | Text | list[Text]  # of `sdlg.Options`, which checks the rest
 
 
 class _Ours(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
-
-class _Theirs(BaseModel):
-    model_config = ConfigDict(extra="ignore")
+    method: Text | None = Field(default=None, description=", ".join(METHODS))
+    preset: Text | None = Field(default=None, description="where options start")
+    samples: int | None = Field(default=None, description="sequences in all, the answer included", examples=[5])
+    stop_at: Text | None = Field(default=None, description="turn or sentence")
+    measures: list[Text] | None = Field(default=None, description="further measures, by name or alias")
+    options: dict[str, OptionValue] | None = Field(default=None, description="any option of sdlg.Options, by name")
 
 
 class UncertaintyBody(_Ours):
-    """A question, or a question with answers that one already has."""
+    """A question or a conversation; or a question and answers to it that one already has."""
 
-    question: str = Field(examples=["Who wrote Hamlet?"])
-    context: str | None = Field(None, description="a text to read before the question")
-    system: str | None = Field(None, description="instructions for a chat model")
-    method: str | None = Field(None, description=", ".join(METHODS))
-    preset: str | None = Field(None, description="where options start")
-    samples: int | None = Field(None, description="sequences in all, the answer included", examples=[5])
+    question: Text | None = Field(None, examples=["Who wrote Hamlet?"])
+    messages: list[dict[str, Any]] | None = Field(None, description="a conversation, in place of the question")
+    context: Text | None = Field(None, description="a text to read before the question")
+    system: Text | None = Field(None, description="instructions for a chat model")
     seed: int | None = Field(None, description="same seed, same result")
     max_tokens: int | None = Field(None, description="longest answer, in tokens")
-    stop_at: str | None = Field(None, description="turn or sentence")
     temperature: float | None = Field(None, description="for multinomial decoding")
-    measures: list[str] | None = Field(None, description="further measures, by name or alias")
-    stream: bool | None = Field(None, description="tell what is happening, as server-sent events")
-    options: dict[str, Any] | None = Field(None, description="any other option of sdlg.Options, by name")
-    answers: list[dict[str, Any]] | None = Field(
-        None, description='answers to measure instead of sampling: {"text", "logprobs"?, "tokens"?, "cluster"?, …}'
+    stream: bool | None = Field(None, description="send what is happening, as server-sent events")
+    answers: list[Text | GivenAnswer] | None = Field(
+        None, min_length=1, description="measured instead of sampling: texts, or objects with what else is known"
     )
 
 
@@ -46,12 +47,10 @@ class Wanted(_Ours):
     """How much uncertainty a completion should tell, and how it is found."""
 
     detail: Detail = "summary"
-    method: str | None = None
-    preset: str | None = None
-    samples: int | None = None
-    stop_at: str | None = None
-    measures: list[str] | None = None
-    options: dict[str, Any] | None = None
+
+
+class _Theirs(BaseModel):
+    model_config = ConfigDict(extra="ignore")
 
 
 class StreamOptions(_Theirs):
@@ -68,7 +67,7 @@ class _Completion(_Theirs):
     temperature: Annotated[float, Field(ge=0, le=2)] | None = Field(None, description="absent or 0: greedy")
     top_p: Annotated[float, Field(ge=0, le=1)] | None = None
     seed: int | None = None
-    stop: str | list[str] | None = None
+    stop: Text | list[Text] | None = None
     n: int | None = None
     stream: bool | None = None
     stream_options: StreamOptions | None = None
@@ -78,17 +77,10 @@ class _Completion(_Theirs):
     uncertainty: bool | Detail | Wanted | None = None
 
 
-class Message(_Theirs):
-    """One turn."""
-
-    role: str
-    content: str | list[dict[str, Any]] | None = None
-
-
 class ChatBody(_Completion):
     """`POST /v1/chat/completions`."""
 
-    messages: list[Message] = Field(examples=[[{"role": "user", "content": "Who wrote Hamlet?"}]])
+    messages: list[dict[str, Any]] = Field(examples=[[{"role": "user", "content": "Who wrote Hamlet?"}]])
     max_completion_tokens: int | None = None
     logprobs: bool | None = None
     top_logprobs: Annotated[int, Field(ge=0, le=20)] | None = None
@@ -101,7 +93,7 @@ class ChatBody(_Completion):
 class CompletionBody(_Completion):
     """`POST /v1/completions`."""
 
-    prompt: str | list[Any] = Field(examples=["The capital of France is"])
+    prompt: Text | list[Any] = Field(examples=["The capital of France is"])
     logprobs: Annotated[int, Field(ge=0, le=5)] | None = None
     echo: bool | None = None
     suffix: str | None = None
