@@ -6,14 +6,14 @@ In: names, or models that are loaded already, and how to load them. Out: `Models
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from threading import RLock
 from typing import Any, TypeVar
 
 from .errors import UsageError
-from .measures import Measure
-from .measures.inputs import InputModels
-from .measures.measuring import SIMILARITY_FIELDS, needed_fields
+from .measures.inputs import SIMILARITY_FIELDS, MeasuringModels
+from .measures.measuring import needed_fields
 from .models import LanguageModel, checked_name, chosen_engine, engine_of, load_model, load_scorer
 from .nli import NliModel, is_language_model, load_nli
 from .options import Clustering, Loading
@@ -104,7 +104,7 @@ class Models:
         """How many questions at once suit the language model."""
         return self.loading.in_flight or self.language_model.capabilities.in_flight
 
-    def facts(self, measures: Iterable[Measure]) -> dict[str, Any]:
+    def facts(self, measures: Iterable[str]) -> dict[str, Any]:
         """What shapes results besides the names of the two models. What does not matter here is left out."""
         compares = bool(needed_fields(measures) & SIMILARITY_FIELDS)
         judge_is_language_model = isinstance(self._nli, str) and is_language_model(self._nli)
@@ -118,15 +118,38 @@ class Models:
             "engine": engine_of(loaded) if loaded else chosen_engine(self.model_name, self.loading.engine),
         }
 
-    def for_measures(self, prompt: str, clustering: Clustering) -> InputModels:
-        """What may be asked to fill in what measures need."""
-        return InputModels(self, prompt, clustering)
+    def for_measures(self, prompt: str, clustering: Clustering) -> MeasuringModels:
+        """Return what may be asked to fill in what measures need, each loaded when it is."""
+        return _ForMeasures(self, prompt, clustering)
 
     def close(self) -> None:
         """End connections, and model servers that were started here."""
         for model in (self._made.get("model"), *self._made.get("others", ())):
             if close := getattr(model, "close", None):
                 close()
+
+
+@dataclass(frozen=True, slots=True)
+class _ForMeasures:
+    _models: Models
+    prompt: str
+    clustering: Clustering
+
+    @property
+    def model(self) -> LanguageModel | None:
+        return self._models.language_model if self._models.model_name else None
+
+    @property
+    def nli(self) -> NliModel | None:
+        return self._models.nli if self._models.nli_name else None
+
+    @property
+    def similarity(self) -> SimilarityModel | None:
+        return self._models.similarity
+
+    @property
+    def others(self) -> tuple[LanguageModel, ...]:
+        return self._models.others
 
 
 def _name(source: object) -> str:

@@ -15,25 +15,26 @@ from functools import cached_property, partial
 from types import TracebackType
 from typing import Any, Unpack
 
-from .calibration import CalibrationSource, calibrations_for, given_calibration
+from .calibration import CalibrationSource, calibrations_for, read_calibration
 from .clustering import PairMemory, cluster_answers
 from .clustering.same_answer import fit_fingerprint
 from .concurrency.in_flight import in_thread, run_in_flight
 from .concurrency.limits import Limit, check_limit, limited
 from .loaded import Models, ModelSource, NliSource
-from .measures import Measure, inputs_of
+from .measures import inputs_of
+from .measures.branches import explored_mass
 from .measures.headline import sample_weights, semantic_entropy
-from .measures.inputs import evidence_dict, inputs_with_evidence
-from .measures.meanings import meanings_of, numbered
-from .measures.measuring import Measured, asked_measures, measure
-from .measures.semantic import coverage
-from .measures.shares import share_entropy
-from .measures.words import words_with_turns
+from .measures.inputs import MeasuringModels, evidence_dict, with_evidence
+from .measures.measuring import Measurements, measure
+from .measures.shares import meanings_of, numbered, share_entropy_estimate
+from .measures.table import find_measures
+from .measures.words import words_with_meanings
 from .nli.language_model_judge import LanguageModelJudge
 from .options import (
     DEFAULT_METHOD,
     DEFAULT_MODEL,
     DEFAULT_NLI,
+    NONE,
     PACKAGED,
     PRESETS,
     Keywords,
@@ -96,8 +97,8 @@ class Pipeline:
         self.preset, self._watch = preset, watch
         self.options = (options or pick("preset", PRESETS, preset)).updated(**changes)  # told before models are loaded
         self.method = _method(method)
-        self._calibration, self._own_measures = given_calibration(calibration), several(measures)
-        asked_measures(self._own_measures, ())  # unknown measures are told now, too
+        self._calibration, self._own_measures = read_calibration(calibration), several(measures)
+        find_measures(self._own_measures)  # unknown measures are told now, too
         if models is None:
             models = Models(model, nli, replace(loading or Loading(), **places))
             models.load(lambda what: watch(Progress("load", what)))
@@ -123,15 +124,15 @@ class Pipeline:
         other.options = start.updated(**named)
         other._own_measures = tuple(dict.fromkeys((*self._own_measures, *several(measures))))
         if calibration is not None:
-            other._calibration = given_calibration(calibration)
+            other._calibration = read_calibration(calibration)
         other._calibrate()
         return other
 
     def _calibrate(self) -> None:
         """Find the calibration; an error where one was named that says nothing of these answers."""
         self.calibrations = calibrations_for(self._calibration, *self._origin)
-        self.calibrations.check_setup(*self._origin)
-        self.measures: Mapping[str, Measure] = asked_measures(self._own_measures, self.calibrations.measure_names)
+        self.calibrations.check(*self._origin)
+        self.measures = tuple(dict.fromkeys((*self._own_measures, *self.calibrations.measure_names)))
 
     @property
     def _origin(self) -> tuple[str, str, str, Options]:
@@ -141,10 +142,8 @@ class Pipeline:
     def setup(self) -> Setup:
         """What shapes results besides models, method and options."""
         fit = fit_fingerprint(self.models.nli_name) if self.options.equivalence == "answers" else None
-        facts = self.models.facts(self.measures.values())
-        return Setup(
-            measures=tuple(self.measures), calibration=self.calibrations.fingerprint, same_answer_fit=fit, **facts
-        )
+        facts = self.models.facts(self.measures)
+        return Setup(self.measures, self.calibrations.fingerprint, same_answer_fit=fit, **facts)
 
     @property
     def in_flight(self) -> int:
@@ -213,11 +212,11 @@ class Pipeline:
         """
         asked, samples = checked_question(question, context), given_samples(answers)
         with limited(Limit(timeout)):
-            inputs = inputs_with_evidence(inputs_of(samples), evidence or {})
+            inputs = with_evidence(inputs_of(samples), evidence or {})
             measured = measure(inputs, asked, self.measures, self._input_models(), also={"clusters"})
             clusters = measured.inputs.clusters or tuple(range(len(samples)))
             sampled = numbered(Sampled(samples, (), Cost()), clusters)
-            return self.changed(method=GIVEN)._result(asked, sampled, measured)
+            return self.changed(method=GIVEN, calibration=NONE)._result(asked, sampled, measured)
 
     # -- the steps, which experiments call one by one -------------------------------------------------------------
 
@@ -246,13 +245,13 @@ class Pipeline:
 
     # -- the result -----------------------------------------------------------------------------------------------
 
-    def _result(self, question: Question, sampled: Sampled, measured: Measured) -> Result:
+    def _result(self, question: Question, sampled: Sampled, measured: Measurements) -> Result:
         """Put together what was sampled, clustered and measured: arithmetic only."""
         started, inputs = time.perf_counter(), inputs_of(sampled.samples)
         weights = sample_weights(inputs)
         estimates = {SEMANTIC_ENTROPY: semantic_entropy(inputs)}
         if sampled.draws is not None:
-            estimates[SHARE_ENTROPY] = share_entropy(sampled.samples, sampled.draws)
+            estimates[SHARE_ENTROPY] = share_entropy_estimate(sampled.samples, sampled.draws)
         result = Result(
             question=question,
             model=None if self.method == GIVEN else self.models.model_name,
@@ -260,30 +259,30 @@ class Pipeline:
             method=self.method,
             preset=self.preset,
             clusters=meanings_of(inputs, sampled),
-            estimates={**estimates, **measured.estimates},
+            estimates={**measured.estimates, **estimates},
             unavailable=measured.reasons,
-            coverage=coverage(inputs) if inputs.logprobs is not None and inputs.branchings is not None else None,
-            words=words_with_turns(sampled.words, sampled.samples),
+            coverage=None if inputs.logprobs is None else explored_mass(inputs),
+            words=words_with_meanings(sampled.words, sampled.samples),
             samples=tuple(replace(s, weight=w) for s, w in zip(sampled.samples, weights, strict=True)),
             draws=sampled.draws_beside,
             candidates=_best_of_each_position(sampled.candidates),
             options=self.options,
             setup=self.setup,
             cost=sampled.cost + measured.cost + Cost(seconds={"estimates": time.perf_counter() - started}),
-            notes=(*sampled.notes, *self._notes(question)),
+            notes=(*sampled.notes, *self._notes()),
             evidence=evidence_dict(measured.inputs) if self.measures else {},
         )
-        return replace(result, risk=self.calibrations.risk_of(result))
+        return self.calibrations.applied_to(result)
 
-    def _notes(self, question: Question) -> list[str]:
-        """What a reader must know of the models and of the calibration."""
+    def _notes(self) -> list[str]:
+        """What a reader must know of the models."""
         if self.method == GIVEN:
             return []
         judge = [self.models.nli.note] if isinstance(self.models.nli, LanguageModelJudge) else []
         shortcomings = self.models.language_model.capabilities.shortcomings
-        return [*shortcomings, *judge, *self.calibrations.differences(question, *self._origin)]
+        return [*shortcomings, *judge]
 
-    def _input_models(self) -> Any:
+    def _input_models(self) -> MeasuringModels:
         return self.models.for_measures(self.options.prompt, self.options.clustering)
 
     # -- closing --------------------------------------------------------------------------------------------------

@@ -26,7 +26,7 @@ class Result:
     clusters: tuple[Cluster, ...]  # the meanings, the answer's own first
     estimates: Mapping[str, Estimate]  # semantic_entropy, share_entropy, and the measures that were asked for
     unavailable: Mapping[str, str]  # measures that were asked for and have no value, with the reason
-    coverage: float | None  # the share of all probability that was looked at; None: no likelihoods, or no branches
+    coverage: float | None  # the share of all probability that was looked at; None: no likelihoods are known
     words: tuple[Word, ...]  # of the answer
     samples: tuple[Sample, ...]  # the answer first
     draws: tuple[Sample, ...]  # that only weigh meanings; none where the samples themselves do

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 
 from ..errors import BadOption
-from ..loading.devices import calm_threads
+from ..loading.pretrained import calm_threads
 from ..nli.base import NliModel
 from ..options import DEFAULT_NLI, pick
 from .agreement import AGREEMENT, Agreement

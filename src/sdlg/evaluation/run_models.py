@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 
 from ..correctness import Metric, load_metrics
@@ -48,7 +48,7 @@ class RunModels:
         return load_model(
             self.plan.model, device=runtime.device, dtype=self.plan.dtype, tokenizer=runtime.tokenizer,
             retry_seconds=runtime.retry_seconds,
-            engine=replace(runtime.engine, engine=self.plan.engine or "auto"),
+            **{**asdict(runtime.engine), "engine": self.plan.engine or "auto"},
         )  # fmt: skip
 
     @cached_property

@@ -16,12 +16,14 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ..records import Branching, Sample
+from ..records import Branching, Draws, Sample
 
 Array = NDArray[np.float64]
 T = TypeVar("T")
 
 FIELDS: Mapping[str, str] = {
+    "samples": "the sampled answers themselves",
+    "draws": "answers that were drawn at temperature 1",
     "logprobs": "log-probabilities of the answers' tokens",
     "identities": "to know which answers are the same",
     "clusters": "clusters of meaning",
@@ -37,7 +39,7 @@ FIELDS: Mapping[str, str] = {
     "assessment": "the model's probabilities for the clusters as options",
     "other_logprobs": "log-probabilities of the answers under other models",
 }
-_OF_ALL = ("p_true", "assessment", "other_logprobs")  # not one value per answer
+_OF_ALL = ("draws", "p_true", "assessment", "other_logprobs")  # not one value per answer
 _PER_ANSWER = tuple(name for name in FIELDS if name not in _OF_ALL)
 _PAIRWISE = ("similarity", "entailment")
 
@@ -64,6 +66,8 @@ class MeasureInputs:
     p_true: float | None = None  # the model's own probability that its answer is true
     assessment: tuple[float, ...] | None = None  # the model's probability for each cluster, offered as options; Σ = 1
     other_logprobs: tuple[tuple[float, ...], ...] | None = None  # per other model: log p(y) of each answer
+    samples: tuple[Sample, ...] | None = None  # their clusters may be of another clustering: those above count
+    draws: Draws | None = None  # their clusters are numbered like those above
     unavailable: Mapping[str, str] = field(default_factory=dict)  # why a field that was needed could not be computed
 
     def __post_init__(self) -> None:
@@ -114,7 +118,7 @@ def given(value: T | None) -> T:
 # -- from samples -----------------------------------------------------------------------------------------------
 
 
-def inputs_of(samples: Sequence[Sample]) -> MeasureInputs:
+def inputs_of(samples: Sequence[Sample], draws: Draws | None = None) -> MeasureInputs:
     """Return all that the samples themselves tell. A field that only some samples have is unknown."""
     generations = [sample.generation for sample in samples]
     steps = tuple(generation.decision_logprobs for generation in generations)
@@ -130,6 +134,8 @@ def inputs_of(samples: Sequence[Sample]) -> MeasureInputs:
         texts=tuple(sample.text for sample in samples),
         tokens=tuple(sample.tokens for sample in samples) if has_tokens else None,
         token_entropies=entropies if all(entropies) else None,
+        samples=tuple(samples),
+        draws=draws,
     )
 
 
@@ -144,7 +150,7 @@ def _identities(samples: Sequence[Sample]) -> tuple[Hashable, ...]:
 
 Function = Callable[[MeasureInputs], float]
 PAPER = "Aichberger et al. 2025, arXiv 2406.04306"
-OURS = "sdlg"  # no publication: defined here
+OURS = "this package"  # not published elsewhere
 SAMPLED = "N sampled answers"
 CLUSTERED = "N sampled answers + NLI of pairs of distinct answers"
 

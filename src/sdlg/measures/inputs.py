@@ -11,19 +11,19 @@ import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TypeVar
+from typing import Any, Protocol, TypeVar
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from ..clustering import cluster_answers
-from ..errors import InputUnavailable, UsageError
+from ..errors import BadQuestion, InputUnavailable, UsageError
 from ..models.base import DecodeRequest, LanguageModel
 from ..nli.base import NliModel
 from ..options import Clustering, Decoding
 from ..records import Cost, Generation, Question
 from ..scoring.alignment import token_texts
-from ..similarity.base import SimilarityModel
+from ..similarity import SimilarityModel
 from .base import Array, MeasureInputs
 
 T = TypeVar("T")
@@ -32,9 +32,37 @@ NLI_FIELDS = frozenset({"clusters", "entailment"})  # computed by the NLI model
 SIMILARITY_FIELDS = frozenset({"similarity", "embeddings", "relevance"})  # computed by the similarity model
 
 
+class MeasuringModels(Protocol):
+    """The models that may be asked, and how. None: this one may not. Each may be loaded when it is first asked for."""
+
+    @property
+    def model(self) -> LanguageModel | None:
+        """For likelihoods, and for the model's opinion of its answers."""
+
+    @property
+    def nli(self) -> NliModel | None:
+        """For clusters and entailment."""
+
+    @property
+    def similarity(self) -> SimilarityModel | None:
+        """For how alike answers are."""
+
+    @property
+    def others(self) -> tuple[LanguageModel, ...]:
+        """For likelihoods under other models."""
+
+    @property
+    def prompt(self) -> str:
+        """The style of prompts."""
+
+    @property
+    def clustering(self) -> Clustering:
+        """How clusters are made."""
+
+
 @dataclass(frozen=True, slots=True)
 class InputModels:
-    """The models that may be asked, and how. None: this one may not."""
+    """Models that are loaded already."""
 
     model: LanguageModel | None = None
     nli: NliModel | None = None
@@ -53,7 +81,7 @@ class ComputedInputs:
 
 
 def compute_inputs(
-    inputs: MeasureInputs, question: Question, needs: frozenset[str], models: InputModels
+    inputs: MeasureInputs, question: Question, needs: frozenset[str], models: MeasuringModels
 ) -> ComputedInputs:
     """Fill the needed fields, in an order in which later ones may use earlier ones; note why one cannot be had."""
     unavailable = dict(inputs.unavailable)
@@ -80,7 +108,7 @@ def _have(value: T | None, lack: str) -> T:
 class _Task:
     inputs: MeasureInputs
     question: Question
-    models: InputModels
+    models: MeasuringModels
     spent: list[Cost]
 
     @property
@@ -97,7 +125,7 @@ class _Task:
 
     @property
     def similarity(self) -> SimilarityModel:
-        return _have(self.models.similarity, "no similarity model was named (--similarity-model)")
+        return _have(self.models.similarity, "no similarity model was named (similarity_model)")
 
     def score(self, model: LanguageModel) -> tuple[Generation, ...]:
         """The answers under a model, ended where they ended here."""
@@ -224,7 +252,7 @@ def _letter_shares(task: _Task, text: str, count: int) -> list[float]:
 
 def _other_logprobs(task: _Task) -> MeasureInputs:
     if not task.models.others:
-        raise InputUnavailable("no other models were named (--other-models)")
+        raise InputUnavailable("no other models were named (other_models)")
     scores = tuple(tuple(generation.logprob for generation in task.score(other)) for other in task.models.others)
     return replace(task.inputs, other_logprobs=scores)
 
@@ -241,3 +269,41 @@ _COMPUTE: Mapping[str, Callable[[_Task], MeasureInputs]] = {
     "assessment": _assessment,
     "other_logprobs": _other_logprobs,
 }
+
+
+# -- what was computed, as JSON ---------------------------------------------------------------------------------
+
+_MATRICES = ("similarity", "entailment", "embeddings")
+_EVIDENCE = (*_MATRICES, "relevance", "other_logprobs", "assessment", "p_true")
+
+
+def evidence_dict(inputs: MeasureInputs) -> dict[str, Any]:
+    """Return what models computed for the measures: with it every one of them can be computed again."""
+    return {name: _plain(getattr(inputs, name)) for name in _EVIDENCE if getattr(inputs, name) is not None}
+
+
+def with_evidence(inputs: MeasureInputs, evidence: Mapping[str, Any]) -> MeasureInputs:
+    """Return the inputs with what was computed before, as `evidence_dict` wrote it."""
+    if unknown := set(evidence) - set(_EVIDENCE):
+        raise BadQuestion(f"unknown evidence {', '.join(sorted(unknown))}; choose from: {', '.join(_EVIDENCE)}")
+    try:
+        return replace(inputs, **{name: _read(name, value) for name, value in evidence.items()})
+    except (ValueError, TypeError, OverflowError) as error:
+        raise BadQuestion(f"the evidence does not fit the answers: {error}") from error
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    return [_plain(one) for one in value] if isinstance(value, tuple) else value
+
+
+def _read(name: str, value: Any) -> Any:
+    numbers = np.array(value, dtype=np.float64) if name in _MATRICES else value
+    if name in _MATRICES:
+        if numbers.ndim != 2 or not np.isfinite(numbers).all():
+            raise ValueError(f"{name} must be a table of numbers")
+        return numbers
+    if name == "p_true":
+        return float(value)
+    return tuple(tuple(map(float, row)) if isinstance(row, list) else float(row) for row in value)

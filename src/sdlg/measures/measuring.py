@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from ..records import Cost, Estimate, Question
 from .base import FIELDS, Measure, MeasureInputs
-from .inputs import InputModels, compute_inputs
+from .inputs import MeasuringModels, compute_inputs
 from .table import MEASURES, all_measures, find_measures
 
 
@@ -27,10 +28,17 @@ class Measurements:
     cost: Cost = field(default_factory=Cost)
 
 
-def measure(inputs: MeasureInputs, question: Question, measures: Iterable[str], models: InputModels) -> Measurements:
-    """Compute what the named measures need, then the measures."""
+def measure(
+    inputs: MeasureInputs,
+    question: Question,
+    measures: Iterable[str],
+    models: MeasuringModels,
+    *,
+    also: AbstractSet[str] = frozenset(),
+) -> Measurements:
+    """Compute what the named measures need, and what is needed `also`; then the measures."""
     names = tuple(measures)
-    computed = compute_inputs(inputs, question, needed_fields(names), models)
+    computed = compute_inputs(inputs, question, needed_fields(names) | also, models)
     return replace(measure_all(computed.inputs, names), cost=computed.cost)
 
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ..records import Cluster, Draws, Estimate, Sample, Sampled
-from .base import Array, MeasureInputs
+from .base import OURS, Array, MeasureInputs, as_measure, given
 from .headline import cluster_score_shares
 
 EVENNESS = {"arithmetic": 1.5, "multinomial": 1.0}  # how many independent draws one is worth; fitted (docs/results)
@@ -128,13 +128,10 @@ def numbered(sampled: Sampled, numbers: Sequence[int]) -> Sampled:
 
 def meanings_of(inputs: MeasureInputs, sampled: Sampled) -> tuple[Cluster, ...]:
     """Return the clusters: first those that the samples found, the answer's own first, then those of draws alone."""
-    draws, drawn = sampled.draws, sampled.draws_beside
-    clusters = [
-        Cluster(number, None, _places(sampled.samples, number), score_share=share, draws=_places(drawn, number))
-        for number, share in enumerate(cluster_score_shares(inputs))
-    ]
-    further = sorted({draw.cluster for draw in drawn if draw.cluster is not None} - {one.id for one in clusters})
-    clusters += [Cluster(number, None, (), draws=_places(drawn, number)) for number in further]
+    draws, shares = sampled.draws, cluster_score_shares(inputs)
+    further = {draw.cluster for draw in sampled.draws_beside if draw.cluster is not None} - set(range(len(shares)))
+    clusters = [_cluster(sampled, number, share) for number, share in enumerate(shares)]
+    clusters += [_cluster(sampled, number, 0.0) for number in sorted(further)]
     if draws is None:
         return tuple(clusters)
     tally = tally_of(sampled.samples if draws.beside else (), draws)
@@ -145,14 +142,51 @@ def meanings_of(inputs: MeasureInputs, sampled: Sampled) -> tuple[Cluster, ...]:
     )
 
 
+def _cluster(sampled: Sampled, number: int, score_share: float) -> Cluster:
+    members, draws = _places(sampled.samples, number), _places(sampled.draws_beside, number)
+    texts = [*(sampled.samples[k].text for k in members), *(sampled.draws_beside[k].text for k in draws)]
+    wordings = tuple(dict.fromkeys(texts))
+    return Cluster(number, wordings[0], wordings, None, members, score_share=score_share, draws=draws)
+
+
 def _places(samples: Sequence[Sample], number: int) -> tuple[int, ...]:
     return tuple(place for place, sample in enumerate(samples) if sample.cluster == number)
+
+
+# -- measures ---------------------------------------------------------------------------------------------------
+
+
+@as_measure(
+    needs={"samples", "draws", "clusters"}, unit="probability", high=1.0, of_answer=True,
+    equation="1 − p(c¹), p as shown to users", reference=OURS, cost="N answers by SDLG + some draws + NLI of pairs",
+)  # fmt: skip
+def share_beyond_answer(inputs: MeasureInputs) -> float:
+    """1 − the estimated share of the answer's own meaning: how often the model would say something else."""
+    known, draws = _known_and_drawn(inputs)
+    return 1.0 - float(shares_of(tally_of(known, draws))[given(inputs.clusters)[0]])
+
+
+@as_measure(
+    needs={"samples", "draws", "clusters"}, equation="Chao and Shen's H(p(c))", reference=OURS,
+    cost="N answers by SDLG + some draws + NLI of pairs",
+)  # fmt: skip
+def share_entropy(inputs: MeasureInputs) -> float:
+    """Entropy of the meanings' percentages, corrected for meanings that were not drawn."""
+    return chao_shen_entropy(tally_of(*_known_and_drawn(inputs)))
+
+
+def _known_and_drawn(inputs: MeasureInputs) -> tuple[Sequence[Sample], Draws]:
+    """Return the samples of known mass, and the draws; the samples themselves where they were drawn."""
+    numbers = given(inputs.clusters)
+    samples = [replace(one, cluster=n) for one, n in zip(given(inputs.samples), numbers, strict=True)]
+    draws = given(inputs.draws)
+    return (samples, draws) if draws.beside else ((), replace(draws, samples=tuple(samples)))
 
 
 # -- entropy ----------------------------------------------------------------------------------------------------
 
 
-def share_entropy(samples: Sequence[Sample], draws: Draws) -> Estimate:
+def share_entropy_estimate(samples: Sequence[Sample], draws: Draws) -> Estimate:
     """Return Chao and Shen's entropy of the shares, with a 95 % interval."""
     known = samples if draws.beside else ()
     value = chao_shen_entropy(tally_of(known, draws))

@@ -14,7 +14,7 @@ from types import ModuleType
 
 from ..errors import RunError
 from ..options import pick
-from . import assessment, branches, decomposition, graph, relevance, semantic, spread, tokens
+from . import assessment, branches, decomposition, graph, relevance, semantic, shares, spread, tokens
 from .base import FIELDS, Measure
 
 PLUGINS = "sdlg.measures"
@@ -28,9 +28,8 @@ def _declared_in(*modules: ModuleType) -> tuple[Measure, ...]:
 
 GROUPS: Mapping[str, tuple[Measure, ...]] = {
     "One answer and its branches (SDLG)": _declared_in(branches),
-    "Meanings of sampled answers": _declared_in(semantic),
-    "Likelihood": _declared_in(tokens),
-    "Likelihood and relevance": _declared_in(relevance),
+    "Meanings of sampled answers": _declared_in(semantic, shares),
+    "Likelihood": _declared_in(tokens, relevance),
     "Differences between answers": _declared_in(graph, spread),
     "Confidence in the answer": _declared_in(assessment),
     "Total = aleatoric + epistemic": _declared_in(decomposition),

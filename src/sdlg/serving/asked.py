@@ -20,7 +20,7 @@ from ..result import Result
 from ..sampling import SAMPLERS, check_method
 from ..schema import GivenAnswer, given_samples
 from .bodies import UncertaintyBody
-from .failures import Failure, bad_request
+from .failures import Failure
 from .settings import Settings
 
 _BY_LANGUAGE_MODEL = 10  # as measured: the embedded model reads a tenth of what the embedded judge reads in a second
@@ -58,11 +58,11 @@ def asked_by(pipeline: Pipeline, settings: Settings, body: UncertaintyBody) -> A
     if body.answers is not None:
         own = {"question", "messages", "context", "system", "answers", "measures", "stream"}
         if unused := body.model_dump(exclude=own, exclude_none=True):
-            raise bad_request(f"answers are given, nothing is sampled: leave out {', '.join(unused)}")
+            raise BadOption(f"answers are given, nothing is sampled: leave out {', '.join(unused)}")
         return asked_answers(pipeline, settings, question, body.answers, body.measures or ())
     named, options = body.model_dump(include=_SHORTCUTS, exclude_none=True), body.options or {}
     if twice := set(named) & set(options):
-        raise bad_request(f"given twice, in the body and in its options: {', '.join(sorted(twice))}")
+        raise BadOption(f"given twice, in the body and in its options: {', '.join(sorted(twice))}")
     return asked_question(
         pipeline, settings, question, method=body.method, preset=body.preset, measures=body.measures or (),
         options={**named, **options},
@@ -120,11 +120,8 @@ def _check_size(question: Question, settings: Settings) -> None:
 
 def _check_limits(options: Options, settings: Settings) -> None:
     """Raise for what `Options` allow and a shared server should not do."""
-    for name, most in {
-        "samples": settings.samples,
-        "max_tokens": settings.max_tokens,
-        "beams": settings.samples,
-    }.items():
+    largest = {"samples": settings.samples, "max_tokens": settings.max_tokens, "beams": settings.samples}
+    for name, most in largest.items():
         if getattr(options, name) > most:
             raise BadOption(f"{name} is {getattr(options, name)}; this server allows at most {most}")
     if options.min_probability < settings.min_probability:

@@ -11,12 +11,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ..errors import BadOption, BadQuestion, NotSupported
 from ..pipeline import Pipeline
 from ..questions import checked_question
 from ..records import Question
 from .asked import Asked, asked_question
 from .bodies import ChatBody, CompletionBody, Detail, Wanted
-from .failures import Failure, bad_request
+from .failures import Failure
 from .settings import Settings
 
 LOWEST_TEMPERATURE = 0.01  # of sdlg.Options; what is above 0 and below it is rounded up
@@ -59,7 +60,7 @@ def text_completion(pipeline: Pipeline, settings: Settings, body: CompletionBody
     )
     prompt = body.prompt[0] if isinstance(body.prompt, list) and len(body.prompt) == 1 else body.prompt
     if not isinstance(prompt, str):
-        raise bad_request("prompt must be one text; ask for several, or for token ids, in requests of their own")
+        raise BadQuestion("prompt must be one text; ask for several, or for token ids, in requests of their own")
     asked = _asked(pipeline, settings, body, checked_question(prompt), body.max_tokens, {"prompt": "raw"})
     return _completion(body, asked, body.logprobs, is_chat=False)
 
@@ -67,7 +68,7 @@ def text_completion(pipeline: Pipeline, settings: Settings, body: CompletionBody
 def _refuse(**used: tuple[object, str]) -> None:
     for name, (value, why) in used.items():
         if value:
-            raise bad_request(f"{name} is not supported: {why}. Leave it out", "unsupported_parameter")
+            raise NotSupported(f"{name} is not supported: {why}. Leave it out")
 
 
 def _asked(
@@ -88,7 +89,7 @@ def _asked(
         logit_bias=(body.logit_bias, _PROBABILITIES),
     )
     if twice := set(wanted.options or {}) & set(fixed):
-        raise bad_request(f"{', '.join(sorted(twice))} cannot be chosen here")
+        raise BadOption(f"{', '.join(sorted(twice))} cannot be chosen here")
     named = {
         "max_tokens": longest,
         "top_p": body.top_p,

@@ -113,7 +113,7 @@ def check_key(headers: Headers, path: str, key: str | None) -> None:
 
 
 def check_content_type(headers: Headers) -> None:
-    """Raise unless it is JSON: a browser must ask before it sends that to another site, so forms of other pages fail."""
+    """Raise unless it is JSON: a browser must ask before it sends that to another site, forms of other pages fail."""
     kind = headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json" or headers.get("content-encoding", "identity").lower() != "identity":
         raise Failure(

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable
-from functools import partial
 from typing import Any
 
 from starlette.responses import StreamingResponse
@@ -34,7 +33,10 @@ class EventStream(StreamingResponse):
         headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
         self._admission, self._slot, self._events, self._settings = admission, slot, events, settings
         self._news, loop = asyncio.Queue[Progress | None](), asyncio.get_running_loop()
-        report = partial(loop.call_soon_threadsafe, self._news.put_nowait)
+
+        def report(progress: Progress) -> None:
+            loop.call_soon_threadsafe(self._news.put_nowait, progress)
+
         self._work = asyncio.ensure_future(admission.run(slot, lambda: work(report)))
         self._work.add_done_callback(lambda _: self._news.put_nowait(None))
         super().__init__(self._lines(), headers=headers, media_type="text/event-stream")
