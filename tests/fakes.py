@@ -55,7 +55,7 @@ class FakeNli:
     def input_gradients(self, question: str, answer: str) -> InputGradients:
         self.gradients_run += 1
         words = list(re.finditer(r"\S+", answer))
-        rows = [[_numbers(f"{part} {word.group()}") for word in words] for part in ("z", "premise", "hypothesis")]
+        rows = [[_numbers(f"{part} {word.group()}") for word in words] for part in ("z", "premise")]
         return InputGradients(tuple(word.span() for word in words), *(np.array(row).reshape(-1, WIDTH) for row in rows))
 
     def embed(self, texts: Sequence[tuple[str, str]]) -> np.ndarray:
