@@ -1,17 +1,21 @@
-"""What measures need and answers lack is computed by the models that may be asked, and only if it is needed."""
+"""What measures need and the samples lack, computed by models; and why it could not be."""
 
 from __future__ import annotations
+
+import math
 
 import numpy as np
 import pytest
 
-from conftest import tiny_lm
+from conftest import embedded_pipeline, tiny_lm
 from fakes import FakeNli
-from sdlg import Question
-from sdlg.measures import inputs_of
+from sdlg.measures import MeasureInputs
 from sdlg.measures.inputs import InputModels, compute_inputs
 from sdlg.measures.measuring import measure
-from sdlg.schema import given_samples
+from sdlg.measures.table import MEASURES
+from sdlg.records import Question
+
+WHERE = Question("Where is the cat?")
 
 
 class FakeSimilarity:
@@ -27,62 +31,90 @@ class FakeSimilarity:
         return np.array([[len(text), text.count(" "), 1.0] for text in texts])
 
 
-def row(*answers, question="Where is the cat?"):
-    return Question(question), inputs_of(given_samples(answers))
+def computed(inputs, *needs, **models):
+    return compute_inputs(inputs, WHERE, frozenset(needs), InputModels(**models)).inputs
 
 
-def test_clusters_and_graphs_come_from_the_nli_model():
-    question, samples = row({"text": "Paris"}, {"text": "paris it is"}, {"text": "Lyon"})
+def test_clusters_and_entailment_come_from_the_nli_model():
     nli = FakeNli({"paris it is": "Paris"})
-    found = compute_inputs(samples, question, frozenset({"clusters", "entailment"}), InputModels(nli=nli)).inputs
+    found = computed(MeasureInputs(texts=("Paris", "paris it is", "Lyon")), "clusters", "entailment", nli=nli)
     assert found.clusters == (0, 0, 1)
     assert found.entailment.shape == (3, 3)
     assert found.entailment[0, 1] > 0.5 > found.entailment[0, 2]
 
 
 def test_likelihoods_and_relevance_come_from_a_named_model():
-    question, samples = row({"text": "the cat sat"}, {"text": "the dog ran"})
-    sources = InputModels(tiny_lm("llama"), FakeNli({}), FakeSimilarity())
-    found = compute_inputs(samples, question, frozenset({"logprobs", "relevance"}), sources).inputs
-    assert [len(r) for r in found.relevance] == [len(steps) for steps in found.logprobs]
-    assert all(0 <= value <= 1 for r in found.relevance for value in r)
-    assert all(r[-1] == 0.0 for r in found.relevance)  # the ending
+    asked = MeasureInputs(texts=("the cat sat", "the dog ran"))
+    found = computed(asked, "logprobs", "relevance", model=tiny_lm("llama"), similarity=FakeSimilarity())
+    assert [len(row) for row in found.relevance] == [len(steps) for steps in found.logprobs]
+    assert all(0 <= value <= 1 for row in found.relevance for value in row)
+    assert all(row[-1] == 0.0 for row in found.relevance)  # the ending
     assert all("".join(tokens) == text for tokens, text in zip(found.tokens, found.texts, strict=True))
 
 
 def test_a_token_without_which_the_text_stays_the_same_is_irrelevant():
-    question, samples = row(
-        {"text": "a b", "logprobs": [-1.0, -1.0], "tokens": ["a", " b"]},
-        {"text": "a", "logprobs": [-1], "tokens": ["a"]},
-    )
-    found = compute_inputs(samples, question, frozenset({"relevance"}), InputModels(similarity=FakeSimilarity())).inputs
+    asked = MeasureInputs(texts=("a b", "a"), logprobs=((-1.0, -1.0), (-1.0,)), tokens=(("a", " b"), ("a",)))
+    found = computed(asked, "relevance", similarity=FakeSimilarity())
     assert found.relevance[0][1] == pytest.approx(1 - 5 / 6)
 
 
+def test_similarities_are_symmetric_and_embeddings_one_per_answer():
+    found = computed(MeasureInputs(texts=("a b", "a", "c")), "similarity", "embeddings", similarity=FakeSimilarity())
+    assert (found.similarity == found.similarity.T).all()
+    assert found.embeddings.shape == (3, 3)
+
+
 def test_p_true_and_self_assessment_are_probabilities_of_the_model(smollm2):
-    question, samples = row(
-        {"text": "Paris", "cluster": 0}, {"text": "Lyon", "cluster": 1}, question="What is the capital of France?"
-    )
-    found = compute_inputs(samples, question, frozenset({"p_true", "assessment"}), InputModels(smollm2)).inputs
+    found = computed(MeasureInputs(texts=("Here", "There"), clusters=(0, 1)), "p_true", "assessment", model=smollm2)
     assert 0 <= found.p_true <= 1
     assert len(found.assessment) == 2
     assert sum(found.assessment) == pytest.approx(1.0)
 
 
+def test_what_is_known_or_not_needed_is_not_computed():
+    nli = FakeNli({})
+    computed(MeasureInputs(texts=("a", "b"), clusters=(0, 1)), "texts", "clusters", nli=nli)
+    assert nli.pairs_run == 0
+
+
+def test_a_field_that_cannot_be_computed_has_a_reason_and_the_others_are_there():
+    asked = MeasureInputs(texts=tuple(f"{n}" for n in range(27)), clusters=tuple(range(27)))
+    found = computed(asked, "assessment", "similarity", "entailment", "logprobs", similarity=FakeSimilarity())
+    assert found.similarity is not None
+    assert found.unavailable == {
+        "logprobs": "no language model was named (--model)",
+        "entailment": "no NLI model was named (--nli)",
+        "assessment": "27 clusters are more than there are letters",
+    }
+
+
 def test_total_is_aleatoric_plus_epistemic_for_real_models():
-    question, samples = row(
-        {"text": "the cat", "cluster": 0}, {"text": "the dog ran", "cluster": 1}, {"text": "the mat", "cluster": 0}
-    )
-    sources = InputModels(tiny_lm("llama"), others=(tiny_lm("gpt2"), tiny_lm("qwen2")))
+    asked = MeasureInputs(texts=("the cat", "the dog ran", "the mat"), identities=(0, 1, 2), clusters=(0, 1, 0))
+    models = InputModels(tiny_lm("llama"), others=(tiny_lm("gpt2"), tiny_lm("qwen2")))
     names = [f"{part}_semantic_uncertainty" for part in ("total", "aleatoric", "epistemic")]
-    found = measure(samples, question, names, sources).estimates
-    total, aleatoric, epistemic = (found[name].value for name in names)
+    found = measure(asked, WHERE, names, models)
+    total, aleatoric, epistemic = (found.estimates[name].value for name in names)
     assert total == pytest.approx(aleatoric + epistemic, abs=1e-12)
     assert epistemic >= 0
+    assert found.cost.forward_tokens > 0
 
 
-def test_unknown_fields_are_gathered_only_if_needed():
-    question, samples = row({"text": "a"}, {"text": "b"})
-    nli = FakeNli({})
-    compute_inputs(samples, question, frozenset({"texts"}), InputModels(nli=nli))
-    assert nli.pairs_run == 0
+def test_every_measure_is_a_number_when_everything_can_be_asked():
+    from sdlg.similarity import load_similarity
+
+    base = embedded_pipeline()
+    result = base.__class__(
+        base.model, base.nli, samples=4, max_tokens=8, measures=tuple(MEASURES),
+        similarity_model=load_similarity("minilm"), other_models=(base.model,),
+    ).ask("What is the capital of France?")  # fmt: skip
+    assert result.estimates.keys() >= MEASURES.keys()
+    assert all(math.isfinite(estimate.value) for estimate in result.estimates.values())
+
+
+def test_a_measure_that_cannot_be_had_does_not_cost_the_others():
+    """The frame of P(True) does not fit a context of 128 tokens; the answer does."""
+    found = measure(
+        MeasureInputs(texts=("the cat",), logprobs=((-1.0,),)), WHERE, ["P(True)", "PPL"], InputModels(tiny_lm("llama"))
+    )
+    assert found.estimates.keys() == {"PPL"}
+    assert "128" in found.reasons["P(True)"]

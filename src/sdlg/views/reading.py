@@ -13,6 +13,7 @@ from ..result import Result, percent, share_text
 # Okabe and Ito's colours: distinct also to the colour-blind.
 _COLOURS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#f0e442", "#999999")
 
+_CANNOT_TELL = "cannot tell yet"
 SHARES = (
     "percentages: how often the model would give this meaning if asked again at temperature 1, with 95% intervals; "
     "they are not chances that the answer is true"
@@ -39,13 +40,14 @@ def reading(result: Result) -> str:
     if own.low > 0.5:
         return f"the model leans towards this answer: {share_text(own)}"
     between = f"{round(100 * own.low)}–{round(100 * own.high)}%"
-    return f"cannot tell yet how sure it is: {between}; {_more(result)}"
+    return f"{_CANNOT_TELL} how sure it is: {between}; more {'draws' if result.draws else 'samples'} may tell"
 
 
-def _more(result: Result) -> str:
-    """Return what to raise: the draws, or the samples where these were drawn themselves."""
-    name, count = ("draws", len(result.draws)) if result.draws else ("samples", len(result.samples))
-    return f"more {name} may tell (--set {name}={4 * count})"
+def setting_that_may_tell(result: Result) -> str:
+    """Return the setting to try where too little was drawn to tell how sure the model is; empty: nothing to try."""
+    if not reading(result).startswith(_CANNOT_TELL):
+        return ""
+    return f"draws={4 * len(result.draws)}" if result.draws else f"samples={4 * len(result.samples)}"
 
 
 def _reading_without_draws(result: Result) -> str:

@@ -24,12 +24,14 @@ from .reading import (
     judge_line,
     reading,
     risk_percent,
+    setting_that_may_tell,
     short_note,
     word_shades,
 )
 
 _SHADES = ("default", "#b58900", "#cb8a16", "#dc6b16", "bold #dc322f")
 _BAR = 12
+_NAME = 30  # characters of a model's name in the footer
 _MEANINGS = 5  # in the short view
 _SHARED = 16  # characters of a beginning that all answers share, before it is left out of a line that is too long
 _MUCH = 0.25  # of the probability at a word
@@ -58,7 +60,7 @@ def short_view(result: Result, width: int) -> Group:
     for line in lines:
         line.no_wrap, line.overflow = True, "ellipsis"
     meanings = _indented(_short_meanings(result, width))
-    return Group(_indented(_answer(result)), Text(), Text(reading(result), "bold"), meanings, *lines)
+    return Group(_indented(_answer(result)), Text(), _sentence(result), meanings, *lines)
 
 
 def _short_meanings(result: Result, width: int) -> Table:
@@ -91,15 +93,22 @@ def _one_line(text: str, answer: str, room: int) -> str:
     return f"… {line[start:]}" if _SHARED <= start < len(line) else line
 
 
+def _sentence(result: Result) -> Text:
+    more = setting_that_may_tell(result)
+    return Text(reading(result) + (f" (--set {more})" if more else ""), "bold")
+
+
 def _headline(result: Result) -> Text:
     entropy = entropy_text(result)
     if result.risk is None:
-        return Text(entropy)
+        return Text.assemble(entropy, (" (higher: less certain)", "dim"))
     return Text.assemble((visible(result.risk.sentence), "bold"), f" · {entropy}")
 
 
 def _footer(result: Result) -> Text:
     model = "given answers" if result.model is None else result.model
+    if len(model) > _NAME:
+        model = model.rpartition("/")[2][-_NAME:]
     parts = [model if result.method in ("sdlg", "given") else f"{model}, {result.method}"]
     parts += [] if result.nli is None else [f"judge {result.nli}"]
     parts += [] if result.coverage is None else [f"{percent(result.coverage)} of probability looked at"]
@@ -112,7 +121,7 @@ def _footer(result: Result) -> Text:
 def verbose_view(result: Result) -> Group:
     """Return everything that there is to say."""
     parts: list[RenderableType] = [_indented(_answer(result, unexplored=True)), Text()]
-    parts += [Text(reading(result), "bold"), _indented(_all_meanings(result)), _headline(result), *_risk(result)]
+    parts += [_sentence(result), _indented(_all_meanings(result)), _headline(result), *_risk(result)]
     parts += [*_shares(result), *_turns(result), *_alternatives(result), *_measures(result)]
     parts += [Text(f"note: {visible(note)}", "yellow") for note in result.notes]
     caveats = [explanation(result), "semantic entropy ranks answers by doubt: higher is less certain, no percentage"]
@@ -126,7 +135,8 @@ def _all_meanings(result: Result) -> Table:
     for cluster in result.meanings:
         times = len(cluster.members) + len(cluster.draws)
         share = Text(share_text(cluster), justify="right", no_wrap=True)
-        table.add_row(share, _bar(cluster), _folded(visible(cluster.text) or "(empty)"), Text(f"×{times}", "dim"))
+        text = Text(overflow="fold").append("this answer: " if cluster.id == 0 else "", "dim")
+        table.add_row(share, _bar(cluster), text.append(visible(cluster.text) or "(empty)"), Text(f"×{times}", "dim"))
         for other in cluster.texts[1:]:
             table.add_row("", "", Padding(_folded(visible(other) or "(empty)", "dim"), (0, 0, 0, 2)), "")
     return table
