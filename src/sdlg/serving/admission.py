@@ -118,11 +118,6 @@ class Admission:
         if not self._slots:
             self._idle.set()
 
-    def before(self, slot: Slot) -> int:
-        """Return how many wait before it."""
-        lane = [other for other in self._of_lane(is_large=slot.is_large) if not other.runs]
-        return lane.index(slot) if slot in lane else 0
-
     # -- running --------------------------------------------------------------------------------------------------
 
     async def run(self, slot: Slot, work: Callable[[], T]) -> T:

@@ -31,7 +31,7 @@ class EventStream(StreamingResponse):
         self, admission: Admission, slot: Slot, work: Callable[[Watch], Result], events: Events, settings: Settings
     ) -> None:
         headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-        self._admission, self._slot, self._events, self._settings = admission, slot, events, settings
+        self._slot, self._events, self._settings = slot, events, settings
         self._news, loop = asyncio.Queue[Progress | None](), asyncio.get_running_loop()
 
         def report(progress: Progress) -> None:
@@ -64,7 +64,7 @@ class EventStream(StreamingResponse):
                 async with asyncio.timeout(self._settings.heartbeat):
                     progress = await self._news.get()
             except TimeoutError:
-                yield f": {self._admission.before(self._slot)} before you\n\n".encode()
+                yield b": still here\n\n"
                 continue
             if progress is None:
                 break
