@@ -1,5 +1,6 @@
-"""The bodies that clients send. OpenAI's: unknown fields are passed over, as their clients send many. Ours: an unknown
-name is an error.
+"""The bodies that clients send. OpenAI's: unknown fields are passed over, as their clients send many, and fields that
+would change the answer in a way we cannot may only have the value that changes nothing. Ours: an unknown name is an
+error.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from ..schema import GivenAnswer
 
 Detail = Literal["none", "headline", "summary", "full"]
 Text = Annotated[str, Field(max_length=1_000_000)]  # with a bound, pydantic also refuses half a surrogate pair
+One = Annotated[int, Field(ge=1, le=1, description="one answer; its alternatives are in `uncertainty`")] | None
+Zero = Annotated[float, Field(ge=0, le=0, description="it would change the model's probabilities")] | None
 OptionValue = int | float | Text | list[Text]  # of `sdlg.Options`, which checks the rest
 
 
@@ -53,6 +56,12 @@ class _Theirs(BaseModel):
     model_config = ConfigDict(extra="ignore")
 
 
+class TextFormat(_Theirs):
+    """OpenAI's."""
+
+    type: Literal["text"] = "text"
+
+
 class StreamOptions(_Theirs):
     """OpenAI's."""
 
@@ -68,12 +77,12 @@ class _Completion(_Theirs):
     top_p: Annotated[float, Field(ge=0, le=1)] | None = None
     seed: int | None = None
     stop: Text | list[Text] | None = None
-    n: int | None = None
+    n: One = None
     stream: bool | None = None
     stream_options: StreamOptions | None = None
-    presence_penalty: float | None = None
-    frequency_penalty: float | None = None
-    logit_bias: dict[str, float] | None = None
+    presence_penalty: Zero = None
+    frequency_penalty: Zero = None
+    logit_bias: Annotated[dict[str, float], Field(max_length=0)] | None = None
     uncertainty: bool | Detail | Wanted | None = None
 
 
@@ -84,20 +93,22 @@ class ChatBody(_Completion):
     max_completion_tokens: int | None = None
     logprobs: bool | None = None
     top_logprobs: Annotated[int, Field(ge=0, le=20)] | None = None
-    tools: list[Any] | None = None
-    functions: list[Any] | None = None
-    response_format: dict[str, Any] | None = None
-    modalities: list[str] | None = None
+    tools: Annotated[list[Any], Field(max_length=0)] | None = None
+    functions: Annotated[list[Any], Field(max_length=0)] | None = None
+    response_format: TextFormat | None = None
+    modalities: list[Literal["text"]] | None = None
 
 
 class CompletionBody(_Completion):
     """`POST /v1/completions`."""
 
-    prompt: Text | list[Any] = Field(examples=["The capital of France is"])
+    prompt: Text | Annotated[list[Text], Field(min_length=1, max_length=1)] = Field(
+        examples=["The capital of France is"]
+    )
     logprobs: Annotated[int, Field(ge=0, le=5)] | None = None
-    echo: bool | None = None
-    suffix: str | None = None
-    best_of: int | None = None
+    echo: Literal[False] | None = None
+    suffix: Literal[""] | None = None
+    best_of: One = None
 
 
 class ErrorText(BaseModel):

@@ -1,4 +1,4 @@
-"""OpenAI's bodies as our questions. What we cannot do is refused with the reason; nothing is quietly left out.
+"""OpenAI's bodies as our questions. What we cannot do is refused (`bodies`); nothing is quietly left out.
 
 The answer is greedy, as SDLG wants it, unless a temperature above 0 is given: then it is drawn (strategy multinomial),
 from a fresh seed if none is named.
@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ..errors import BadOption, BadQuestion, NotSupported
+from ..errors import BadOption
 from ..pipeline import Pipeline
 from ..questions import checked_question
 from ..records import Question
@@ -22,8 +22,6 @@ from .settings import Settings
 
 LOWEST_TEMPERATURE = 0.01  # of sdlg.Options; what is above 0 and below it is rounded up
 _SEEDS = 2**63
-_PROBABILITIES = "it would change the model's probabilities"
-_ONE_ANSWER = "there is one answer; its alternatives are in `uncertainty`"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,12 +38,6 @@ class Completion:
 
 def chat_completion(pipeline: Pipeline, settings: Settings, body: ChatBody) -> Completion:
     """Check the body of `POST /v1/chat/completions`."""
-    _refuse(
-        tools=(body.tools, "this server calls no tools"),
-        functions=(body.functions, "this server calls no functions"),
-        response_format=((body.response_format or {}).get("type", "text") != "text", "answers are plain text"),
-        modalities=(set(body.modalities or ["text"]) != {"text"}, "answers are plain text"),
-    )
     longest = body.max_tokens if body.max_completion_tokens is None else body.max_completion_tokens
     asked = _asked(pipeline, settings, body, checked_question(None, messages=body.messages), longest, {})
     return _completion(body, asked, (body.top_logprobs or 0) if body.logprobs else None, is_chat=True)
@@ -53,22 +45,9 @@ def chat_completion(pipeline: Pipeline, settings: Settings, body: ChatBody) -> C
 
 def text_completion(pipeline: Pipeline, settings: Settings, body: CompletionBody) -> Completion:
     """Check the body of `POST /v1/completions`: the prompt goes to the model as it is."""
-    _refuse(
-        echo=(body.echo, "only the answer is returned"),
-        suffix=(body.suffix, "the model writes on from the prompt, not up to a suffix"),
-        best_of=(body.best_of not in (None, 1), _ONE_ANSWER),
-    )
-    prompt = body.prompt[0] if isinstance(body.prompt, list) and len(body.prompt) == 1 else body.prompt
-    if not isinstance(prompt, str):
-        raise BadQuestion("prompt must be one text; ask for several, or for token ids, in requests of their own")
+    prompt = body.prompt if isinstance(body.prompt, str) else body.prompt[0]
     asked = _asked(pipeline, settings, body, checked_question(prompt), body.max_tokens, {"prompt": "raw"})
     return _completion(body, asked, body.logprobs, is_chat=False)
-
-
-def _refuse(**used: tuple[object, str]) -> None:
-    for name, (value, why) in used.items():
-        if value:
-            raise NotSupported(f"{name} is not supported: {why}. Leave it out")
 
 
 def _asked(
@@ -82,12 +61,6 @@ def _asked(
     name, wanted = pipeline.models.model_name, wanted_of(body)
     if body.model is not None and body.model != name:
         raise Failure(404, f"no model {body.model[:100]!r} here; this server has: {name}", "model_not_found")
-    _refuse(
-        n=(body.n not in (None, 1), _ONE_ANSWER),
-        presence_penalty=(body.presence_penalty, _PROBABILITIES),
-        frequency_penalty=(body.frequency_penalty, _PROBABILITIES),
-        logit_bias=(body.logit_bias, _PROBABILITIES),
-    )
     if twice := set(wanted.options or {}) & set(fixed):
         raise BadOption(f"{', '.join(sorted(twice))} cannot be chosen here")
     named = {

@@ -87,19 +87,12 @@ class _Server(uvicorn.Server):
 
 
 def open_socket(host: str, port: int) -> socket.socket:
-    """Return a bound socket, or raise an error that says why not, before any model is loaded."""
+    """Return a listening socket, or raise an error that says why not. Who connects while models load waits for them."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        listener = socket.socket(family, kind, protocol)
+        return socket.create_server((host, port), family=family)
     except (OSError, UnicodeError, OverflowError) as error:
-        raise BadOption(f"cannot listen on {host}: {error}") from error
-    try:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind(address)
-    except (OSError, OverflowError) as error:
-        listener.close()
         raise BadOption(f"cannot listen on {host} port {port}: {error}. Choose another with --port") from error
-    return listener
 
 
 def server_of(app: FastAPI, started: Callable[[], None]) -> _Server:

@@ -28,7 +28,7 @@ _REASONS = {
 }
 
 
-_STREAM = {"text/event-stream": {"schema": {"type": "string"}}}  # events `data: {…}`
+_EVENT = {"type": "object", "required": ["data"], "properties": {"data": {"type": "string"}}}  # `data: {…}`
 
 
 def errors(*statuses: int) -> Responses:
@@ -38,8 +38,8 @@ def errors(*statuses: int) -> Responses:
 
 def answers(schema: Json) -> Responses:
     """Return what is said of a path that answers questions."""
-    fine = {"description": "fine", "content": {"application/json": {"schema": schema}, **_STREAM}}
-    return {200: fine, **errors(*_REASONS)}
+    content = {"application/json": {"schema": schema}, "text/event-stream": {"schema": _EVENT}}
+    return {200: {"description": "fine", "content": content}, **errors(*_REASONS)}
 
 
 RESULT: Json = {"$ref": "#/components/schemas/Result"}
