@@ -14,6 +14,7 @@ from ..schema import GivenAnswer
 
 Detail = Literal["none", "headline", "summary", "full"]
 Text = Annotated[str, Field(max_length=1_000_000)]  # with a bound, pydantic also refuses half a surrogate pair
+OneText = Annotated[list[Text], Field(min_length=1, max_length=1)]
 One = Annotated[int, Field(ge=1, le=1, description="one answer; its alternatives are in `uncertainty`")] | None
 Zero = Annotated[float, Field(ge=0, le=0, description="it would change the model's probabilities")] | None
 OptionValue = int | float | Text | list[Text]  # of `sdlg.Options`, which checks the rest
@@ -102,9 +103,7 @@ class ChatBody(_Completion):
 class CompletionBody(_Completion):
     """`POST /v1/completions`."""
 
-    prompt: Text | Annotated[list[Text], Field(min_length=1, max_length=1)] = Field(
-        examples=["The capital of France is"]
-    )
+    prompt: Text | OneText = Field(examples=["The capital of France is"])
     logprobs: Annotated[int, Field(ge=0, le=5)] | None = None
     echo: Literal[False] | None = None
     suffix: Literal[""] | None = None
