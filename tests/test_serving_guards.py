@@ -64,8 +64,8 @@ def test_bodies_that_are_no_json_or_deep_are_refused(server, body):
 
 def test_large_bodies_are_refused_before_they_are_read(server):
     head = b"POST /v1/uncertainty HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
-    for told in (b"99999999", b"9" * 30):
-        received = server.raw(head + b"Content-Length: " + told + b"\r\n\r\n{")
+    for length in (b"99999999", b"9" * 30):
+        received = server.raw(head + b"Content-Length: " + length + b"\r\n\r\n{")
         assert received.startswith((b"HTTP/1.1 413", b"HTTP/1.1 400")), received
     chunk = b"186A0\r\n" + b" " * 100_000 + b"\r\n"
     received = server.raw(head + b"Transfer-Encoding: chunked\r\n\r\n" + chunk * 11)

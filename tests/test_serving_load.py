@@ -136,7 +136,7 @@ def test_64_clients_each_get_an_answer_or_are_told_to_come_back():
             seen[response.status_code] += 1
             if response.status_code == 429:
                 assert int(response.headers["retry-after"]) >= 1
-                await asyncio.sleep(0.2)  # sooner than told: refusing must be cheap
+                await asyncio.sleep(0.2)  # sooner than asked to: refusing must be cheap
             elif stream:
                 assert response.text.endswith("data: [DONE]\n\n")
 

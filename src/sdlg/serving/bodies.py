@@ -48,7 +48,7 @@ class UncertaintyBody(_Ours):
 
 
 class Wanted(_Ours):
-    """How much uncertainty a completion should tell, and how it is found."""
+    """How much a completion should say of its uncertainty, and how that is found."""
 
     detail: Detail = "summary"
 

@@ -15,7 +15,7 @@ class Settings:
 
     queue: int = 16  # requests that may wait
     deadline: float = 120.0  # seconds for a request, the time in the queue included
-    grace: float = 2.0  # seconds that running requests still have when the server is told to stop
+    grace: float = 2.0  # seconds that running requests still have after the signal to stop
     # The most that one request may ask for.
     samples: int = 20
     max_tokens: int = 512
@@ -52,7 +52,7 @@ class Settings:
 LIMITS: Mapping[str, int | float] = {
     one.name: one.default for one in fields(Settings) if isinstance(one.default, int | float)
 }
-# What clients are told of them: the rest they notice only when they break it.
+# Those that /v1/settings shows.
 SHOWN_LIMITS = ("samples", "max_tokens", "prompt_characters", "answers", "characters_read")
 
 
