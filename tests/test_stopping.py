@@ -161,17 +161,6 @@ def test_a_text_where_several_belong_is_one_of_them():
     assert "MSP" in asked.estimates
 
 
-def test_a_servers_client_may_send_one_stop_as_a_text():
-    from fakes import fake_pipeline
-    from sdlg.serving.engine import Engine
-    from sdlg.serving.settings import Settings
-
-    engine = Engine(fake_pipeline({"": {"Ev": 1.0}, "Ev": {" END": 1.0}}, {}), Settings())
-    assert engine.ask(Question("q?"), options={"stop_strings": "END"}).pipeline.options.decoding.stop_strings == (
-        "END",
-    )
-
-
 @pytest.mark.parametrize(
     "wrong",
     [

@@ -136,7 +136,7 @@ class GivenAnswer:
     text: Text
     logprobs: Logprobs = ()  # natural log, of each token
     ending_logprobs: Logprobs = ()  # of the tokens that ended it
-    tokens: Annotated[tuple[str, ...], Field(max_length=ANSWER_LENGTH)] = ()  # the text, token by token
+    tokens: Annotated[tuple[Text, ...], Field(max_length=ANSWER_LENGTH)] = ()  # the text, token by token
     entropies: Annotated[tuple[Annotated[float, Field(ge=-1e-6, le=1e300)], ...], Field(max_length=ANSWER_LENGTH)] = ()
     cluster: int | str | None = None  # any label; equal ones mean the same
     position: Annotated[int, Field(ge=0)] | None = None  # the token at which it left the first answer (SDLG)
