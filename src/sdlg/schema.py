@@ -81,12 +81,24 @@ def shown(value: Any) -> str:
 
 def result_dict(result: Result) -> Json:
     """Return a result's JSON form: what most readers want first, then all that an independent program needs."""
-    return {
-        "format": RESULT_FORMAT,
-        "answer": result.answer.text,
-        SEMANTIC_ENTROPY: result.semantic_entropy,
-        **adapter(Result).dump_python(result, mode="json", exclude=_LEFT_OUT),
-    }
+    document: Json = finite(
+        {
+            "format": RESULT_FORMAT,
+            "answer": result.answer.text,
+            SEMANTIC_ENTROPY: result.semantic_entropy,
+            **adapter(Result).dump_python(result, mode="json", exclude=_LEFT_OUT),
+        }
+    )
+    return document
+
+
+def finite(value: Any) -> Any:
+    """Return a JSON value with null for NaN and infinities, which JSON does not know."""
+    if isinstance(value, dict):
+        return {key: finite(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [finite(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def result_from_dict(document: Any) -> Result:
@@ -95,6 +107,9 @@ def result_from_dict(document: Any) -> Result:
         raise BadQuestion(f"this is no result of the format {RESULT_FORMAT}")
     extra = ("format", "answer", SEMANTIC_ENTROPY, "crc32")
     fields = {name: value for name, value in document.items() if name not in extra}
+    for estimate in fields["estimates"].values() if isinstance(fields.get("estimates"), dict) else ():
+        if isinstance(estimate, dict) and estimate.get("value", 0.0) is None:
+            estimate["value"] = math.nan  # undefined
     return read_record(Result, fields, f"this is no result of the format {RESULT_FORMAT}")
 
 
