@@ -23,7 +23,7 @@ import served
 connected, plain_environment, pool = served.connected, served.plain_environment, served.pool
 serve, tokenizer = served.serve, served.tokenizer
 
-SHARED = Path(__file__).resolve().parents[2] / "shared"
+DATA = Path(__file__).resolve().parent / "data"
 VOCABULARY = 96
 CONTEXT = 128
 
@@ -165,4 +165,4 @@ def nli_minilm():
 
 def vectors(name: str) -> dict:
     """Inputs and expected numbers, computed independently of us."""
-    return json.loads((Path(__file__).parent / "data" / f"{name}_vectors.json").read_text())
+    return json.loads((DATA / f"{name}_vectors.json").read_text(encoding="utf-8"))

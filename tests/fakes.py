@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from sdlg import Pipeline, ScriptedModel
+from sdlg import Loading, Models, Pipeline, ScriptedModel
 from sdlg.nli.base import SAME_TEXT, InputGradients, Judged, NliProbabilities
 from sdlg.records import Cost
 
@@ -79,3 +79,16 @@ def fake_pipeline(script: Script = CAPITAL, judged: Judge | Mapping[str, str] | 
     if "preset" not in options:
         options = {"equivalence": "strict", **options}
     return Pipeline(ScriptedModel(script), FakeNli(MEANINGS if judged is None else judged), **options)
+
+
+def fake_models(model: str | None, nli: str | None, loading: Loading | None = None) -> Models:
+    """What commands load in tests: every name is a scripted model, or a fake NLI model."""
+    named = model and ScriptedModel(CAPITAL, name=model), nli and FakeNli(MEANINGS, name=nli)
+    return Models(*named, loading or Loading())
+
+
+class NeverLoaded(Models):
+    """Models that must not be loaded."""
+
+    def load(self, *_: object) -> Models:
+        raise AssertionError(f"{self.model_name} was loaded")
