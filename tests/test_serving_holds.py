@@ -16,10 +16,10 @@ from pathlib import Path
 
 import httpx2
 import pytest
+from sdlg.formats.codec import read_samples
 
 from fakes import MEANINGS, FakeNli
 from sdlg.concurrency.limits import check_limit
-from sdlg.formats.codec import read_samples
 from sdlg.measures import inputs_of
 from sdlg.measures.measuring import chosen_measures, needed_fields
 from sdlg.pipeline import Pipeline
