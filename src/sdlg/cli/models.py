@@ -104,9 +104,7 @@ def _remove(parsed: argparse.Namespace) -> int:
     freed = remove(model)
     print(f"{model.name}: {size_text(freed)} freed" if freed else f"{model.name}: nothing of it is in the home folder")
     if left := held(model):
-        print(
-            f"{left} belongs to a package that is installed; run: pip uninstall {model.pieces[0].requirement.partition('==')[0]}"
-        )
+        print(f"{left} is of an installed package; run: pip uninstall {model.pieces[0].requirement.split('==')[0]}")
     return 0
 
 

@@ -63,9 +63,10 @@ def missing_parts(model: KnownModel, file: File, path: Path) -> list[Part]:
     starts = list(accumulate((piece.size for piece in file.pieces), initial=0))
     there = 0
     with path.open("ab+") as content:
+        size = content.seek(0, os.SEEK_END)
         content.seek(0)
-        for piece in file.pieces:
-            if hashlib.sha256(content.read(piece.size)).hexdigest() != piece.sha256:
+        for piece, end in zip(file.pieces, starts[1:], strict=True):
+            if end > size or hashlib.sha256(content.read(piece.size)).hexdigest() != piece.sha256:
                 break
             there += 1
         content.truncate(starts[there])
