@@ -35,13 +35,13 @@ COLUMNS = [
 LOCAL = {
     f"models/transformers/{name}"
     for name in (
-        "beam_search", "choosing", "decoding", "gguf", "kv_tree", "layout_memory", "layouts", "loading", "masked_tree",
-        "network", "packing", "prefix_kv", "roomy_layer", "transformers_model",
+        "beam_search", "decoding", "gguf", "kv_tree", "layouts", "loading", "masked_tree", "model", "network",
+        "packing", "prefix_cache",
     )
 }  # fmt: skip
-LOADERS = {"similarity/encoders", "nli/classifier", "nli/embedded", "correctness/bleurt", "loading/tokenizers"}
+LOADERS = {"similarity/encoders", "nli/classifier", "correctness/bleurt", "loading/pretrained"}
 ROOMS = {
-    "torch": LOADERS | LOCAL | {"models/server/search", "loading/devices"},
+    "torch": LOADERS | LOCAL | {"models/server/search"},
     "httpx2": {"models/server/connection"},
     "tenacity": {"models/server/connection"},
     "transformers": LOADERS | LOCAL,
@@ -49,8 +49,10 @@ ROOMS = {
     "rouge_score": {"correctness/rouge"},
     "sklearn": {"evaluation/risk_fitting", "evaluation/same_answer_fit"},
     "matplotlib": {"evaluation/reliability_plot", "evaluation/report/figures"},
-    "jinja2": {"evaluation/report/html"},
-    "pyarrow": {"evaluation/export"},
+    "jinja2": {"evaluation/report/page"},
+    "pandas": {"evaluation/frames"}
+    | {f"evaluation/report/{name}" for name in ("compute", "costs", "figures", "page", "scores", "sections")},
+    "pyarrow": set(),
     "datasets": {"datasets/__init__"},
     "ray": {"evaluation/ray_engine"},
     "fastapi": {"serving/app", "serving/documents", "serving/listening"},
@@ -64,7 +66,7 @@ LIGHT = {
     "__init__": {*ROOMS, "numpy"},
     "cli/__init__": {*ROOMS, "numpy"},
     "pipeline": {*ROOMS} - {"pydantic"},
-    "models/server/connecting": {"torch", "transformers"},
+    "models/server/served": {"torch", "transformers"},
     "formats/answers": {*ROOMS},
     "measures/measuring": {*ROOMS},
     "evaluation/results": {*ROOMS},
