@@ -8,7 +8,7 @@ share the context's passes. Kept prefixes are dropped, oldest first, when cells 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,6 +28,7 @@ from .library import Library
 _SEQUENCES = 128  # that may be live at once
 _BATCH = 512  # tokens in one call
 _OUTPUTS = 128  # rows of logits in one call
+_NO_ROOM = 1  # what llama_decode returns when no cells are free
 _READ_INTO_MEMORY = 0  # llama_load_mode: neither mapped nor locked; weights that are repacked would be there twice
 
 
@@ -65,11 +66,14 @@ class LlamaContext:
         self._context = self._c.llama_init_from_model(self.model, self._context_params(threads))
         if self._context == library.ffi.NULL:
             self._c.llama_model_free(self.model)
-            raise RunError(f"there is too little memory for a context of {cells} tokens of {file}; lower context_tokens")
+            raise RunError(
+                f"there is too little memory for a context of {cells} tokens of {file}; lower context_tokens"
+            )
         self._memory = self._c.llama_get_memory(self._context)
         self._vocabulary = int(self._c.llama_vocab_n_tokens(self._c.llama_model_get_vocab(self.model)))
         self._batch = self._c.llama_batch_init(_BATCH, 0, 1)
         self._free = list(range(_SEQUENCES))
+        self.make_room: Callable[[], bool] = lambda: False  # drops prefixes that are kept; whether there were any
         self._counts, self._lock = _Counts(), threading.RLock()
         self._shared: SharedPasses[Sequence[Token], Tensor] = SharedPasses(self._run_all)
 
@@ -132,10 +136,12 @@ class LlamaContext:
             batch.n_seq_id[k], batch.seq_id[k][0] = 1, token.sequence
         with self._lock:
             code = self._c.llama_decode(self._context, batch)
+            if code == _NO_ROOM and self.make_room():
+                code = self._c.llama_decode(self._context, batch)
             if code:
                 raise RunError(
                     f"llama.cpp has no room for {len(tokens)} more tokens in its {self.cells} cells"
-                    if code == 1
+                    if code == _NO_ROOM
                     else f"llama.cpp failed on {len(tokens)} tokens with code {code}"
                 )
             rows = [self._c.llama_get_logits_ith(self._context, k) for k, token in enumerate(tokens) if token.wanted]
@@ -151,7 +157,7 @@ class LlamaContext:
     def new_sequence(self, source: int | None = None, length: int = 0) -> int:
         """Return a free sequence number; with the first `length` tokens of another, if one is named."""
         with self._lock:
-            if not self._free:
+            if not self._free and not self.make_room():
                 raise RunError(f"more than {_SEQUENCES} sequences at once; ask for fewer samples or questions at once")
             sequence = self._free.pop()
             if source is not None and length:
@@ -242,7 +248,9 @@ class LlamaTree:
 
     def grow(self, parents: Sequence[int], tokens: Sequence[int]) -> tuple[list[int], Tensor]:
         """Run a token under each parent, which is one of the prefix or of the call before. Others are dropped."""
-        tips = [self._fork(parent) if parent in parents[k + 1 :] else self._take(parent) for k, parent in enumerate(parents)]
+        tips = [
+            self._fork(parent) if parent in parents[k + 1 :] else self._take(parent) for k, parent in enumerate(parents)
+        ]
         self._release(list(self._tips))
         run = [Token(token, sequence, place + 1, True) for token, (sequence, place) in zip(tokens, tips, strict=True)]
         nodes = list(range(self._next_node, self._next_node + len(tips)))
@@ -262,7 +270,9 @@ class LlamaTree:
     def run_paths(self, parents: Sequence[int], paths: Sequence[Sequence[int]]) -> Iterator[PathLogits]:
         """Run given paths, as many as fit into a pass together."""
         for group in path_batches(paths):
-            sequences = {number: self._context.new_sequence(self._prefix.sequence, parents[number] + 1) for number in group}
+            sequences = {
+                number: self._context.new_sequence(self._prefix.sequence, parents[number] + 1) for number in group
+            }
             try:
                 yield from self._run_group(group, sequences, parents, paths)
             finally:

@@ -21,7 +21,7 @@ from torch import Tensor
 
 from ...errors import RunError
 from ...loading.cache_folder import home_folder
-from .kv_tree import SeparateCaches
+from .separate_caches import SeparateCaches
 from .masked_tree import MaskedTree
 from .network import KNOWN_WINDOWS, Network
 from .prefix_cache import PrefixKV
