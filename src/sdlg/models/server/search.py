@@ -17,8 +17,8 @@ from ...options import Decoding
 from ...records import StopRule
 from ..base import Continuation
 from ..stopping import TextOf
-from ..transformers.beam_search import beam_search, group_widths
-from ..transformers.decoding import Start
+from ..decoding.beam_search import beam_search, group_widths
+from ..decoding.paths import Start
 from .replies import Step
 
 # Prefixes → the next step of each, all asked at once.

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from ...loading.cache_folder import home_folder
-from .kv_tree import SeparateCaches
+from .separate_caches import SeparateCaches
 from .masked_tree import MaskedTree
 from .network import KNOWN_WINDOWS, Network
 from .prefix_cache import PrefixKV
