@@ -55,9 +55,9 @@ ROOMS = {
     "pyarrow": set(),
     "datasets": {"datasets/__init__"},
     "ray": {"evaluation/ray_engine"},
-    "fastapi": {"serving/app", "serving/documents", "serving/listening"},
-    "starlette": {f"serving/{name}" for name in ("app", "guards", "metrics", "browser_files", "streaming", "wire")},
-    "pydantic": {"serving/schemas", "calibration/calibration", "calibration/maps"},
+    "fastapi": {"serving/app", "serving/openapi", "serving/listening"},
+    "starlette": {f"serving/{name}" for name in ("app", "failures", "guards", "metrics", "streaming")},
+    "pydantic": {"serving/bodies", "calibration/calibration", "calibration/maps"},
     "prometheus_client": {"serving/metrics"},
     "uvicorn": {"serving/listening"},
 }  # fmt: skip

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import sys
 from dataclasses import fields
-from pathlib import Path
 
 import pytest
-from sdlg.errors import BadOption, CacheUnavailable, RunError, SdlgError
+
+from sdlg.errors import CacheUnavailable, RunError, SdlgError
 from sdlg.evaluation.plan import Plan, plan_from
 from sdlg.evaluation.rows import read_generated
 from sdlg.evaluation.store import Store

@@ -8,6 +8,8 @@ import math
 from dataclasses import replace
 
 import pytest
+from sdlg.formats.answers import parse_row
+from sdlg.formats.files import one_writer
 
 from fakes import CAPITAL, MEANINGS, NEUTRAL, FakeNli, fake_pipeline
 from sdlg import Pipeline, ScriptedModel
@@ -17,8 +19,6 @@ from sdlg.evaluation import run_models
 from sdlg.evaluation.plan import make_plan
 from sdlg.evaluation.results import load_run
 from sdlg.evaluation.run import run_evaluation
-from sdlg.formats.answers import parse_row
-from sdlg.formats.files import one_writer
 from sdlg.measures import MeasureInputs, inputs_of
 from sdlg.measures.inputs import InputModels, compute_inputs
 from sdlg.measures.measuring import chosen_measures, measure

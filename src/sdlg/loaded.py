@@ -72,15 +72,16 @@ class Models:
         """The language model that answers."""
         if self._model is None:
             raise UsageError("no language model was named; name one with --model, or as Pipeline(model=…)")
-        return self._once("model", lambda: load_model(self._model, self.loading))
+        source = self._model
+        return self._once("model", lambda: load_model(source, self.loading))
 
     @property
     def nli(self) -> NliModel:
         """The judge of meaning, which also gives SDLG's gradients."""
         if self._nli is None:
             raise UsageError("no NLI model was named; name one with --nli, or as Pipeline(nli=…)")
-        own = None if self._model is None else lambda: self.language_model
-        return self._once("nli", lambda: load_nli(self._nli, self.loading, language_model=own))
+        source, own = self._nli, None if self._model is None else lambda: self.language_model
+        return self._once("nli", lambda: load_nli(source, self.loading, language_model=own))
 
     @property
     def similarity(self) -> SimilarityModel | None:
