@@ -190,7 +190,7 @@ def _outputs(wanted: Sequence[Sequence[Token]]) -> int:
 
 
 class LlamaPrefix:
-    """Tokens that were run one after another: a prompt, and perhaps an answer to it. Frees its sequence when dropped."""
+    """Tokens that were run one after another: a prompt, perhaps an answer. Its sequence is freed with it."""
 
     def __init__(self, context: LlamaContext, sequence: int | None = None, ids: Sequence[int] = ()) -> None:
         self.context = context

@@ -1,6 +1,6 @@
 """All branches in one row of tokens: a mask lets each token see its own ancestors, and nothing is copied.
 
-In: parents and tokens. Out: nodes and logits, as decoding/trees.py describes. What is remembered of a node is its parent;
+In: parents and tokens. Out: nodes and logits (decoding/trees.py). What is remembered of a node is its parent;
 which columns a token sees is looked up when it is run. Where answers grow long, each of the same paths has had a token
 in every step, for many steps: these are lanes, the newest columns are a grid of steps × lanes, and a token looks at its
 own lane of it instead of at all of them through a mask. So a token's cost grows with its path, not with all paths.
