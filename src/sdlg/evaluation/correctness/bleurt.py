@@ -17,11 +17,11 @@ from typing import Any
 import torch
 from transformers import AutoModelForSequenceClassification
 
-from ..concurrency.in_flight import one_at_a_time
-from ..errors import ModelNotFound, first_line
-from ..loading.batching import run_in_batches
-from ..loading.devices import pick_device
-from ..loading.tokenizers import load_tokenizer
+from ...concurrency.in_flight import one_at_a_time
+from ...errors import ModelNotFound, first_line
+from ...loading.batching import run_in_batches
+from ...loading.devices import pick_device
+from ...loading.tokenizers import load_tokenizer
 
 _BATCH = 32
 _MAX_LENGTH = 512  # of every published checkpoint
