@@ -40,7 +40,7 @@ test: check browser
 	$(BIN)/python -m pytest $(ALONE)
 
 # The tests of real servers once more, on a vLLM of its own (3.4 GB); bench-engines measures what docs/engines.md says.
-VLLM := bash bench/vllm_server.sh with .venv-vllm "$$($(BIN)/python -c 'from sdlg.models.local.gguf import smollm2_folder; print(smollm2_folder())')" 8123 --
+VLLM := bash bench/vllm_server.sh with .venv-vllm "$$($(BIN)/python -c 'from sdlg.models.transformers.gguf import smollm2_folder; print(smollm2_folder())')" 8123 --
 test-vllm: $(READY)
 	$(VLLM) $(BIN)/python -m pytest tests/test_real_server.py
 

@@ -15,7 +15,7 @@ from sdlg import Pipeline
 from sdlg.clustering import cluster_answers
 from sdlg.evaluation.same_answer_fit import read_rows
 from sdlg.nli import load_nli
-from sdlg.nli.embedded import load_nli_minilm
+from sdlg.nli.classifier import load_nli_minilm
 from sdlg.options import DEFAULT_NLI, Clustering
 
 FIRST = 5

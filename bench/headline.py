@@ -1,4 +1,4 @@
-"""Does the entropy of the shares find wrong answers as well as the paper's score does? Both from the same results.
+"""Does the entropy of the shares find wrong answers as well as the paper's estimate does? Both from the same results.
 
 In: TriviaQA's train split in the paper's few-shot form, asked of `smollm2` with the defaults (N = 10, five draws).
 Out: AUROC of both, of the answer's own share, and their paired difference. Results are kept in --results as they come.
@@ -21,7 +21,6 @@ from sdlg.correctness import judge, load_metrics
 from sdlg.datasets.triviaqa import TRIVIAQA
 from sdlg.evaluation.same_answer_fit import read_rows
 from sdlg.evaluation.statistics import auroc, paired_difference
-from sdlg.measures.headline import HEADLINE, headline_measure
 from truth_samples import digest_of
 
 OPTIONS: dict[str, Any] = {"prompt": "plain", "stop_at": "sentence", "max_tokens": 16}
@@ -38,15 +37,14 @@ def main() -> None:
     items = sorted(items, key=lambda item: digest_of(f"headline {item.id}"))[: chosen.limit]
     pipeline = Pipeline(**OPTIONS)
     metrics = load_metrics(["same_answer"], nli=pipeline.nli)
-    score = headline_measure(pipeline.method, pipeline.options.estimation)
     done = {row["id"] for row in read_rows(chosen.results)} if chosen.results.exists() else set()
     for number, item in enumerate(items, start=1):
         if item.id in done:
             continue
         result = pipeline.ask(item.question)
         right = judge(result.answer.text, item.references, [], metrics, question=item.question.text)["same_answer"]
-        row = {"id": item.id, "right": right, "shares": result.estimates[HEADLINE].value,
-               "score": result.estimates[score].value, "own": result.clusters[0].probability,
+        row = {"id": item.id, "right": right, "shares": result.estimates["share_entropy"].value,
+               "score": result.semantic_entropy, "own": result.clusters[0].probability,
                "seconds": sum(result.cost.seconds.values())}  # fmt: skip
         with chosen.results.open("a", encoding="utf-8") as file:
             file.write(json.dumps(row) + "\n")
@@ -59,7 +57,7 @@ def comparison(rows: Sequence[Mapping[str, Any]]) -> str:
     wrong = np.array([row["right"] < 0.5 for row in rows])
     scores = {
         "entropy of the shares": np.array([row["shares"] for row in rows]),
-        "the paper's score": np.array([row["score"] for row in rows]),
+        "the paper's estimate": np.array([row["score"] for row in rows]),
         "1 − the answer's own share": np.array([1 - row["own"] for row in rows]),
     }
     lines = [f"{len(rows)} questions, {int(wrong.sum())} wrong"]

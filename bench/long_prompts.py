@@ -13,7 +13,7 @@ from statistics import median
 
 from sdlg.models import load_model
 from sdlg.models.base import DecodeRequest
-from sdlg.models.local.transformers_model import TransformersModel
+from sdlg.models.transformers.model import TransformersModel
 from sdlg.options import Decoding
 from sdlg.records import Question, StopRule
 

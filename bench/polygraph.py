@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from sdlg.models.local.transformers_model import TransformersModel
+from sdlg.models.transformers.model import TransformersModel
 from sdlg.nli.classifier import SequenceClassifier
 from sdlg.records import Prompt
 

@@ -16,19 +16,18 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from sdlg.loading.devices import calm_threads
+from sdlg.loading.pretrained import calm_threads
 
 calm_threads()
 
 from sdlg.clustering import cluster_answers  # noqa: E402
 from sdlg.formats.answers import AnswersRow, parse_row, row_dict  # noqa: E402
 from sdlg.measures.base import given  # noqa: E402
-from sdlg.measures.measuring import Measured  # noqa: E402
-from sdlg.measures.table import Unavailable, all_measures, measure_all  # noqa: E402
+from sdlg.measures.measuring import measure_all  # noqa: E402
+from sdlg.measures.table import all_measures  # noqa: E402
 from sdlg.nli import load_nli  # noqa: E402
 from sdlg.nli.base import NliModel  # noqa: E402
 from sdlg.options import Clustering  # noqa: E402
-from sdlg.records import Cost  # noqa: E402
 
 ANSWERS, GOAL = 10, 0.10
 ARITHMETIC = frozenset({"logprobs", "identities", "clusters", "branchings", "texts", "token_entropies"})
@@ -71,11 +70,7 @@ def score(lines: list[str], names: list[str]) -> int:
     values = 0
     for number, line in enumerate(lines, start=1):
         question, inputs = parse_row(line)
-        values_of = measure_all(inputs, names)
-        measures = {
-            name: value.reason if isinstance(value, Unavailable) else value for name, value in values_of.items()
-        }
-        measured = Measured(inputs, measures, Cost())
+        measured = measure_all(inputs, names)
         values += len(measured.estimates)
         json.dumps(row_dict(AnswersRow(number, question, inputs), measured))
     return values

@@ -26,7 +26,7 @@ from functools import cached_property
 from typing import Any
 
 import sdlg
-from sdlg.loading.devices import calm_threads
+from sdlg.loading.pretrained import calm_threads
 
 calm_threads()
 
@@ -34,10 +34,10 @@ import torch  # noqa: E402
 
 import polygraph  # noqa: E402
 from sdlg.clustering import cluster_answers  # noqa: E402
-from sdlg.models.local.network import Network  # noqa: E402
-from sdlg.models.local.prefix_kv import PrefixKV  # noqa: E402
-from sdlg.models.local.prefix_store import PrefixStore  # noqa: E402
-from sdlg.models.local.transformers_model import TransformersModel  # noqa: E402
+from sdlg.models.transformers.network import Network  # noqa: E402
+from sdlg.models.transformers.prefix_cache import PrefixKV  # noqa: E402
+from sdlg.models.transformers.prefix_cache import PrefixStore  # noqa: E402
+from sdlg.models.transformers.model import TransformersModel  # noqa: E402
 from sdlg.nli.classifier import SequenceClassifier  # noqa: E402
 from sdlg.records import Prompt, Question  # noqa: E402
 

@@ -29,10 +29,10 @@ def measure(threads: int) -> dict[str, float]:
     import torch
     from transformers import AutoModelForCausalLM
 
-    from sdlg.models.local.gguf import smollm2_folder
-    from sdlg.models.local.masked_tree import MaskedTree
-    from sdlg.models.local.network import Network
-    from sdlg.models.local.prefix_kv import PrefixKV
+    from sdlg.models.transformers.gguf import smollm2_folder
+    from sdlg.models.transformers.masked_tree import MaskedTree
+    from sdlg.models.transformers.network import Network
+    from sdlg.models.transformers.prefix_cache import PrefixKV
 
     torch.set_num_threads(threads)
     network = Network(AutoModelForCausalLM.from_pretrained(smollm2_folder(), dtype=torch.float32).eval())

@@ -10,13 +10,12 @@ from functools import lru_cache
 import numpy as np
 
 from sdlg.clustering import cluster_answers
-from sdlg.measures import inputs_of
-from sdlg.measures.base import MeasureInputs
-from sdlg.measures.meanings import numbered
-from sdlg.measures.shares import share_entropy
-from sdlg.measures.table import measure_all
+from sdlg.measures import MeasureInputs, inputs_of
+from sdlg.measures.measuring import measure_all
+from sdlg.measures.semantic import cluster_counts
+from sdlg.measures.shares import Tally, chao_shen_entropy, numbered, share_entropy
 from sdlg.options import Options, options_from
-from sdlg.records import Estimate, Question
+from sdlg.records import Question
 from sdlg.sampling import SAMPLERS, SamplingRequest
 from toy_model import (
     Array,
@@ -56,7 +55,6 @@ WAYS: Mapping[str, Way] = {
     "SDLG, sampled branches, blind": Way("sdlg", {"branch_strategy": "multinomial"}, informed=False),
     "multinomial": Way("multinomial"),
     "arithmetic": Way("arithmetic", grows=False),
-    "steered": Way("steered"),
     "beam": Way("beam", grows=False),
     "diverse beam": Way("diverse_beam", grows=False),
 }
@@ -85,7 +83,7 @@ SHOWN_ENTROPY = ("answer + even draws outside it", "what sdlg ask shows")
 
 
 def shown_entropy(tree: Tree, count: int, seed: int) -> float:
-    """The headline of `sdlg ask` from the greedy answer and count − 1 draws: exact mass, Chao and Shen."""
+    """The share entropy of `sdlg ask` from the greedy answer and count − 1 draws: exact mass, Chao and Shen."""
     model, nli = model_of(tree), TreeNli(tree, informed=True, seed=seed)
     options = options_for(tree, Way("sdlg"), 1, seed).updated(draws=count - 1)
     sampled = SAMPLERS["sdlg"](SamplingRequest(QUESTION, model, nli, options))
@@ -95,16 +93,10 @@ def shown_entropy(tree: Tree, count: int, seed: int) -> float:
     return share_entropy(sampled.samples, sampled.draws).value
 
 
-def first(samples: MeasureInputs, count: int) -> MeasureInputs:
-    """The first so many of them."""
-    cut = {name: getattr(samples, name)[:count] for name in samples.known}
-    return replace(samples, **cut)
-
-
 def sample_each(tree: Tree, way: Way, counts: Sequence[int], seed: int) -> Iterator[tuple[int, MeasureInputs]]:
     if way.grows:
         most = sample(tree, way, max(counts), seed)
-        yield from ((count, first(most, count)) for count in counts)
+        yield from ((count, most.first(count)) for count in counts)
     else:
         yield from ((count, sample(tree, way, count, seed)) for count in counts)
 
@@ -112,20 +104,16 @@ def sample_each(tree: Tree, way: Way, counts: Sequence[int], seed: int) -> Itera
 # -- measuring ---------------------------------------------------------------------------------------------------
 
 ESTIMATORS: Mapping[str, str] = {
-    "frequency": "semantic_entropy_frequency",
-    "frequency, Chao–Shen": "semantic_entropy_chao_shen",
-    "proper, counted": "semantic_entropy_proper_counted_total",
-    "proper, unique": "semantic_entropy_proper_unique_total",
-    "proper, length-normalised": "semantic_entropy_proper_counted_length_normalised",
-    "improper (SE_MS)": "SE_MS",
-    "improper, total": "semantic_entropy_improper_total",
-    "importance": "semantic_entropy_importance_total",
-    "importance, length-normalised": "semantic_entropy_importance_length_normalised",
-    "importance only (Eq. 8)": "semantic_entropy_importance_only",
-    "SE*_SDLG (log of the mass)": "SE*_SDLG",
-    "self-normalised": "semantic_entropy_self_normalised",
+    "frequency": "discrete_semantic_entropy",
+    "proper, unique": "aleatoric_semantic_uncertainty",
+    "proper, length-normalised": "semantic_entropy_proper_normalised",
+    "SE*_MS (log of the mass)": "semantic_entropy_proper",
+    "improper (SE_MS)": "semantic_entropy_improper",
+    "importance, length-normalised": "semantic_entropy_sdlg_normalised",
+    "SE*_SDLG (log of the mass)": "semantic_entropy_sdlg",
     "branch mass": "semantic_entropy_branch_mass",
 }
+CHAO_SHEN = "frequency, Chao–Shen"
 EXTRA = ("coverage",)
 SHOWN = (2, 5, 10, 20)  # numbers of samples in the tables
 
@@ -142,6 +130,12 @@ class Found:
     plans: Mapping[tuple[str, int], float]
 
 
+def frequency_chao_shen(samples: MeasureInputs) -> float:
+    """Frequency entropy corrected for unseen meanings, as of draws without any answer of known mass."""
+    counts = cluster_counts(samples)
+    return chao_shen_entropy(Tally(np.zeros_like(counts), counts, 1.0, np.zeros_like(counts)))
+
+
 def measure_tree(seed: int, ways: Mapping[str, Way] = WAYS, counts: Sequence[int] = tuple(SAMPLES)) -> Found:
     tree = random_tree(np.random.default_rng([SEED, seed]))
     estimates: dict[tuple[str, str, int], float] = {}
@@ -149,14 +143,14 @@ def measure_tree(seed: int, ways: Mapping[str, Way] = WAYS, counts: Sequence[int
     coverage: dict[tuple[str, int], float] = {}
     for name, way in ways.items():
         for count, samples in sample_each(tree, way, counts, seed):
-            measured = measure_all(samples, (*ESTIMATORS.values(), *EXTRA))
+            measured = measure_all(samples, (*ESTIMATORS.values(), *EXTRA)).estimates
             generations[name, count] = len(samples)
+            estimates[name, CHAO_SHEN, count] = frequency_chao_shen(samples)
             for label, measure in ESTIMATORS.items():
-                value = measured[measure]
-                if isinstance(value, Estimate):
-                    estimates[name, label, count] = value.value
-            if isinstance(covered := measured["coverage"], Estimate):
-                coverage[name, count] = covered.value
+                if measure in measured:
+                    estimates[name, label, count] = measured[measure].value
+            if "coverage" in measured:
+                coverage[name, count] = measured["coverage"].value
     for count in counts:
         estimates[(*SHOWN_ENTROPY, count)] = shown_entropy(tree, count, seed)
         generations[SHOWN_ENTROPY[0], count] = count

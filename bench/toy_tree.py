@@ -25,6 +25,7 @@ import torch
 
 from csv_table import write_csv
 from toy_study import (
+    CHAO_SHEN,
     ESTIMATORS,
     PLANS,
     SAMPLES,
@@ -130,7 +131,7 @@ def plans_table(found: Sequence[Found], shown: tuple[int, ...] = SHOWN) -> str:
 
 BRANCH_MASS = ("SDLG, sampled branches", "branch mass")
 RIVALS = (
-    ("SDLG, sampled branches", "importance"),
+    ("SDLG, sampled branches", "importance, length-normalised"),
     ("SDLG, sampled branches", "proper, unique"),
     ("SDLG, sampled branches", "frequency"),
     ("SDLG, sampled branches", "SE*_SDLG (log of the mass)"),
@@ -145,14 +146,13 @@ RIVALS = (
 CONTENDERS = (
     ("SDLG, greedy branches", "branch mass"),
     ("SDLG, sampled branches", "branch mass"),
-    ("SDLG, greedy branches", "importance"),
+    ("SDLG, greedy branches", "importance, length-normalised"),
     ("SDLG, greedy branches", "proper, unique"),
     ("multinomial", "frequency"),
     ("multinomial", "frequency, Chao–Shen"),
     ("multinomial", "proper, unique"),
     ("arithmetic", "frequency"),
     ("arithmetic", "frequency, Chao–Shen"),
-    ("steered", "self-normalised"),
     SHOWN_ENTROPY,
     ("beam", "proper, unique"),
     ("diverse beam", "proper, unique"),
@@ -162,7 +162,6 @@ FURTHER = (
     ("SDLG, sampled branches", "frequency"),
     ("SDLG, sampled branches", "frequency, Chao–Shen"),
     ("SDLG, greedy branches", "proper, length-normalised"),
-    ("SDLG, greedy branches", "importance only (Eq. 8)"),
     ("SDLG, greedy branches", "SE*_SDLG (log of the mass)"),
     ("beam", "frequency"),
     ("beam", "proper, length-normalised"),
@@ -182,7 +181,7 @@ def plot(lines: list[Line], path: Path) -> None:
     for line in lines:
         at.setdefault((line.sampler, line.estimator), []).append(line)
     figure, axes = plt.subplots(2, 4, figsize=(17, 8), sharex=True)
-    colours = {name: f"C{k}" if k < 10 else ("black", "gold", "navy")[k - 10] for k, name in enumerate(ESTIMATORS)}
+    colours = {name: f"C{k}" for k, name in enumerate((*ESTIMATORS, CHAO_SHEN))}
     samplers = [name for name in WAYS if "blind" not in name]
     for axis, sampler in zip(axes.flat, samplers, strict=False):
         for estimator, colour in colours.items():

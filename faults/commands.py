@@ -21,7 +21,7 @@ from sdlg.cli import main
 from sdlg.errors import SdlgError
 from sdlg.evaluation import run_models
 from sdlg.formats.codec import ERROR_FORMAT
-from sdlg.models.local.gguf import converted_gguf
+from sdlg.models.transformers.gguf import converted_gguf
 from tiny_gguf import write_tiny_gguf
 
 from .children import Child, Harm, Outcome, no_harm, run_in_child

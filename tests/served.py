@@ -20,7 +20,7 @@ from fake_server import (
 from fakes import CAPITAL, MEANINGS, FakeNli
 from sdlg import Pipeline
 from sdlg.models.server import connection
-from sdlg.models.server.connecting import connect
+from sdlg.models.server.served import connect
 
 QUESTION = "What is the capital of France?"
 PATIENCE = 8.0  # half of it is how long a busy machine may take for a reply

@@ -22,7 +22,7 @@ TEXTS = [
 def byte_level():
     from transformers import AutoTokenizer
 
-    from sdlg.models.local.gguf import smollm2_folder
+    from sdlg.models.transformers.gguf import smollm2_folder
 
     return AutoTokenizer.from_pretrained(smollm2_folder())
 

@@ -22,7 +22,7 @@ COLUMNS = [
     {"sampling"},
     {"measures"},
     {"formats"},
-    {"risk"},
+    {"calibration"},
     {"pipeline"},
     {"asking"},
     {"browser"},
@@ -33,7 +33,7 @@ COLUMNS = [
     {"cli"},
 ]
 LOCAL = {
-    f"models/local/{name}"
+    f"models/transformers/{name}"
     for name in (
         "beam_search", "choosing", "decoding", "gguf", "kv_tree", "layout_memory", "layouts", "loading", "masked_tree",
         "network", "packing", "prefix_kv", "roomy_layer", "transformers_model",
@@ -47,15 +47,15 @@ ROOMS = {
     "transformers": LOADERS | LOCAL,
     "rich": {"views/terminal", "views/progress", "evaluation/progress_view", "cli/ask"},
     "rouge_score": {"correctness/rouge"},
-    "sklearn": {"evaluation/calibration", "evaluation/combining", "evaluation/same_answer_fit"},
-    "matplotlib": {"evaluation/calibration_figure", "evaluation/report/figures"},
+    "sklearn": {"evaluation/risk_fitting", "evaluation/same_answer_fit"},
+    "matplotlib": {"evaluation/reliability_plot", "evaluation/report/figures"},
     "jinja2": {"evaluation/report/html"},
     "pyarrow": {"evaluation/export"},
     "datasets": {"datasets/__init__"},
     "ray": {"evaluation/ray_engine"},
     "fastapi": {"serving/app", "serving/documents", "serving/listening"},
     "starlette": {f"serving/{name}" for name in ("app", "guards", "metrics", "browser_files", "streaming", "wire")},
-    "pydantic": {"serving/schemas"},
+    "pydantic": {"serving/schemas", "calibration/calibration", "calibration/maps"},
     "prometheus_client": {"serving/metrics"},
     "uvicorn": {"serving/listening"},
 }  # fmt: skip
@@ -63,7 +63,7 @@ ROOMS = {
 LIGHT = {
     "__init__": {*ROOMS, "numpy"},
     "cli/__init__": {*ROOMS, "numpy"},
-    "pipeline": {*ROOMS},
+    "pipeline": {*ROOMS} - {"pydantic"},
     "models/server/connecting": {"torch", "transformers"},
     "formats/answers": {*ROOMS},
     "measures/measuring": {*ROOMS},

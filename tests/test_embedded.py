@@ -16,7 +16,7 @@ import torch
 
 from sdlg.errors import CacheUnavailable, ModelNotFound, RunError
 from sdlg.models import load_model
-from sdlg.models.local import gguf as embedded
+from sdlg.models.transformers import gguf as embedded
 from sdlg.records import Question
 from tiny_gguf import TOKENS, write_tiny_gguf
 
@@ -27,7 +27,7 @@ def gguf_file():
 
 def test_a_conversion_killed_half_way_leaves_nothing_and_the_next_one_works(tmp_path, monkeypatch, smollm2):
     """For real: a process converts the embedded GGUF file, is killed while it writes, and is started again."""
-    convert = "import pathlib, sys, sdlg.models.local.gguf as e; e.converted_gguf(pathlib.Path(sys.argv[1]))"
+    convert = "import pathlib, sys, sdlg.models.transformers.gguf as e; e.converted_gguf(pathlib.Path(sys.argv[1]))"
     process = subprocess.Popen(
         [sys.executable, "-c", convert, str(gguf_file())],
         env={**os.environ, "SDLG_HOME": str(tmp_path)},

@@ -16,8 +16,8 @@ from sdlg.concurrency.lanes import Lanes
 from sdlg.concurrency.limits import Limit, check_limit, holding, limited
 from sdlg.errors import Cancelled
 from sdlg.loading.batching import run_in_batches
-from sdlg.models.local import kv_tree
-from sdlg.models.local.transformers_model import TransformersModel
+from sdlg.models.transformers import kv_tree
+from sdlg.models.transformers.model import TransformersModel
 from sdlg.records import Prompt, StopRule
 
 PAIRS = [(f"yes {one}", f"no {two}") for one in range(10) for two in range(10)]
@@ -115,7 +115,7 @@ def paused_after(count, lanes, monkeypatch, model, name):
         if len(calls) == count:
             come.set()
             until = time.monotonic() + 10
-            while not lanes.has_short and time.monotonic() < until:
+            while not lanes.short_count and time.monotonic() < until:
                 time.sleep(0.001)
         return run(*args, **named)
 

@@ -18,7 +18,7 @@ import pytest
 import sdlg
 from sdlg.errors import BadOption, ModelNotFound, NotSupported, ServerFailed
 from sdlg.loading.cores import CoreWatch, cores_left, own_cores
-from sdlg.loading.wheels import wheel_folder
+from sdlg.loading.pretrained import wheel_folder
 from sdlg.models import chosen_engine, load_scorer
 from sdlg.models.base import DecodeRequest
 from sdlg.models.llama import model as llama

@@ -22,6 +22,7 @@ from sdlg.clustering.same_answer import (
     FEATURES,
     SameAnswer,
     features,
+    fit_fingerprint,
     fitted_file,
     fitted_same_answer,
     overlap,
@@ -229,6 +230,13 @@ def test_a_users_own_fit_comes_first_and_a_damaged_one_is_named(tmp_path, monkey
     file.parent.mkdir(parents=True)
     file.write_text(json.dumps({"nli": "some/model", "weights": {"constant": 1.0}, "threshold": 0.6}))
     assert fitted_same_answer("some/model") == SameAnswer({"constant": 1.0}, 0.6)
+    own = fit_fingerprint("some/model")
+    assert own is not None
+    assert fit_fingerprint("another/model") is None
+    file.write_text('{"weights": {"constant": 1}, "threshold": 0.60}')  # the same fit, written otherwise
+    assert fit_fingerprint("some/model") == own
+    file.write_text('{"weights": {"constant": 1.0}, "threshold": 0.61}')
+    assert fit_fingerprint("some/model") != own
     file.write_text('{"weights": {"magic": 1.0}, "threshold": 0.6}')
     with pytest.raises(BadOption, match="magic"):
         fitted_same_answer("some/model")

@@ -18,16 +18,19 @@ from hypothesis import strategies as st
 
 from conftest import vectors
 from fakes import fake_pipeline
+from sdlg.cli import main
 from sdlg.errors import RunError, UnknownName
-from sdlg.measures import table
-from sdlg.measures.base import Measure, MeasureInputs
+from sdlg.measures import Measure, MeasureInputs, table
+from sdlg.measures.base import FIELDS
+from sdlg.measures.inputs import InputModels
+from sdlg.measures.measuring import measure, measure_all, needed_fields
 from sdlg.measures.spread import longest_common_subsequence, rouge_l, words
-from sdlg.measures.table import FIELDS, MEASURES, Unavailable, all_measures, find_measure, measure_all
-from sdlg.records import Branching, Estimate
+from sdlg.measures.table import GROUPS, MEASURES, START_WITH, all_measures, find_measure, grouped_measures
+from sdlg.records import Branching, Estimate, Question
 
 V = vectors("estimator")
 DOCS = Path(__file__).resolve().parents[1] / "docs" / "measures.md"
-PAIRED = {"lexical_similarity", "cocoa_log_likelihood", "cocoa_log_perplexity", "cocoa_token_entropy", "disagreement"}
+PAIRED = {"lexical_similarity", "cocoa_log_likelihood", "cocoa_log_perplexity", "disagreement"}
 
 
 def close(value):
@@ -39,17 +42,15 @@ def same(value):
 
 
 def value_of(name, samples):
-    found = measure_all(samples, [name])[name]
-    assert isinstance(found, Estimate), f"{name}: {found}"
-    return found.value
+    found = measure_all(samples, [name])
+    assert not found.reasons
+    return found.estimates[name].value
 
 
-def values_of(samples):
+def values_of(samples, names=None):
     """Numbers where there are some; the reason otherwise."""
-    return {
-        name: found.value if isinstance(found, Estimate) else found.reason
-        for name, found in measure_all(samples).items()
-    }
+    found = measure_all(samples, names)
+    return {**{name: estimate.value for name, estimate in found.estimates.items()}, **found.reasons}
 
 
 def assert_same(one, other, names=None):
@@ -78,41 +79,27 @@ def test_vectors_through_the_table(case):
     samples, out = vector_samples(case), V[case]["output"]
     assert value_of("PE", samples) == close(out["PE"])
     assert value_of("LN-PE", samples) == close(out["LN_PE"])
-    assert value_of("semantic_entropy_frequency", samples) == close(out["SE_mc"])
+    assert value_of("DSE", samples) == close(out["SE_mc"])
     assert value_of("number_of_clusters", samples) == out["M"]
-    for short, likelihood in (("ln", "length_normalised"), ("tot", "total")):
-        found = out[short]
-        assert value_of(f"semantic_entropy_improper_{likelihood}", samples) == close(found["SE_kuhn_improper"])
-        for duplicates, suffix in (("counted", "dup"), ("unique", "unique")):
-            name = f"semantic_entropy_proper_{duplicates}_{likelihood}"
-            assert value_of(name, samples) == close(found[f"SE_proper_{suffix}"])
-            assert value_of(f"{name}_unnormalised_log", samples) == close(found[f"SE_norm_outside_{suffix}"])
+    assert value_of("SE_MS", samples) == close(out["ln"]["SE_kuhn_improper"])
+    assert value_of("semantic_entropy_proper", samples) == close(out["ln"]["SE_norm_outside_dup"])
+    assert value_of("semantic_entropy_proper_normalised", samples) == close(out["ln"]["SE_proper_dup"])
+    assert value_of("aleatoric_semantic_uncertainty", samples) == close(out["tot"]["SE_proper_unique"])
 
 
 def test_sdlg_vectors_through_the_table():
     samples, out = vector_samples("sdlg"), V["sdlg"]["output"]["sdlg"]
-    for short, likelihood in (("ln", "length_normalised"), ("tot", "total")):
-        name = f"semantic_entropy_importance_{likelihood}"
-        scaled = f"semantic_entropy_importance_l1_{likelihood}_unnormalised_log"
-        assert value_of(name, samples) == close(out[short]["SE_proper"])
-        assert value_of(scaled, samples) == close(out[short]["SE_norm_outside"])
-        raw = value_of(scaled.replace("_l1_", "_raw_"), samples)
-        assert raw == close(out[short]["SE_norm_outside"] - math.log(sum(out["w_raw"])))
-    assert value_of("semantic_entropy_importance_only", samples) == close(out["SE_eq8"])
-    assert value_of("semantic_entropy_importance_only_unnormalised_log", samples) == close(out["SE_eq8_norm_outside"])
+    assert value_of("semantic_entropy_sdlg", samples) == close(out["ln"]["SE_norm_outside"])
+    assert value_of("semantic_entropy_sdlg_normalised", samples) == close(out["ln"]["SE_proper"])
     assert value_of("semantic_entropy_branch_mass", samples) == close(out["branch"]["SE_proper"])
-    assert value_of("semantic_entropy_branch_mass_unnormalised_log", samples) == close(out["branch"]["SE_norm_outside"])
     assert value_of("coverage", samples) == close(out["branch"]["coverage"])
 
 
 def test_underflow_vectors_through_the_table():
     samples, out = vector_samples("underflow"), V["underflow"]["output"]
-    name = "semantic_entropy_proper_counted_total"
     assert value_of("PE", samples) == close(out["PE"])
     assert value_of("LN-PE", samples) == close(out["LN_PE"])
-    assert value_of(name, samples) == close(out["tot"]["SE_proper"])
-    assert value_of(f"{name}_unnormalised_log", samples) == close(out["tot"]["SE_norm_outside"])
-    assert value_of("semantic_entropy_improper_total", samples) == close(out["tot"]["SE_kuhn_improper"])
+    assert value_of("aleatoric_semantic_uncertainty", samples) == close(out["tot"]["SE_proper"])
 
 
 def test_sar_vectors():
@@ -149,11 +136,11 @@ def make(seed, clusters, deepest=3.0, duplicated=True):
     lengths = rng.integers(1, 6, n)
     rows = [tuple((-deepest * rng.random(k)).tolist()) for k in lengths]
     tokens = [tuple(rng.choice(WORDS, k).tolist()) for k in lengths]
-    matrices = [np.round(rng.random((n, n)), int(rng.integers(0, 4))) for _ in range(3)]
+    matrices = [np.round(rng.random((n, n)), int(rng.integers(0, 4))) for _ in range(2)]
     pick = lambda values: tuple(values[k] for k in source)  # noqa: E731
     square = lambda matrix: matrix[np.ix_(source, source)]  # noqa: E731
-    changes = [(-deepest * rng.random(), -1 - 5 * rng.random(), 1 + rng.random()) for _ in range(n - 1)]
-    branches = [None, *(Branching(shared, own, merged * math.exp(own)) for shared, own, merged in changes)]
+    changes = [(-deepest * rng.random(), -1 - 5 * rng.random()) for _ in range(n - 1)]
+    branches = [None, *(Branching(shared, own, math.exp(own)) for shared, own in changes)]
     options = rng.dirichlet(np.ones(len(set(clusters))))
     return MeasureInputs(
         logprobs=pick(rows),
@@ -166,12 +153,10 @@ def make(seed, clusters, deepest=3.0, duplicated=True):
         relevance=pick([tuple(np.round(rng.random(k), 1).tolist()) for k in lengths]),
         similarity=square((matrices[0] + matrices[0].T) / 2),
         entailment=square(matrices[1]),
-        contradiction=square(matrices[2]),
         embeddings=rng.normal(size=(n, 4))[source],
         p_true=float(rng.random()),
         assessment=tuple(options.tolist()),
         other_logprobs=tuple(pick((-deepest * rng.random(n)).tolist()) for _ in range(2)),
-        proposals=pick([math.fsum(row) - 3 * rng.random() for row in rows]),
     )
 
 
@@ -181,13 +166,13 @@ any_samples = st.builds(make, seeds, clusterings)
 deep_samples = st.builds(make, seeds, clusterings, st.sampled_from([100.0, 700.0, 2000.0]))
 often = settings(max_examples=40, deadline=None)
 
-MATRICES = ("similarity", "entailment", "contradiction")
+MATRICES = ("similarity", "entailment")
 WHOLE = ("p_true", "assessment")
 
 
 def reordered(samples, order):
     changed = {}
-    for name in (field.name for field in fields(samples)):
+    for name in FIELDS:
         value = getattr(samples, name)
         if name in MATRICES:
             changed[name] = value[np.ix_(order, order)]
@@ -238,13 +223,9 @@ def weights(s):
     return [1.0 if b is None else math.exp(b.logprob) for b in s.branchings]
 
 
-def merged_weights(s):
-    return [1.0 if b is None else b.mass for b in s.branchings]
-
-
-def weighted(s, per_token, scaled, weigh=weights):
-    total = sum(weigh(s)) if scaled else 1.0
-    return masses(s, [w / total * p for w, p in zip(weigh(s), chances(s, per_token), strict=True)])
+def weighted(s, scaled):
+    total = sum(weights(s)) if scaled else 1.0
+    return masses(s, [w / total * p for w, p in zip(weights(s), chances(s, True), strict=True)])
 
 
 def branch_weights(s):
@@ -274,14 +255,10 @@ def twin_sar(s, likelihoods):
     )
 
 
-def twin_affinity(s, kind):
-    like = {
-        "similarity": lambda i, j: s.similarity[i][j],
-        "entailment": lambda i, j: s.entailment[i][j],
-        "contradiction": lambda i, j: 1 - s.contradiction[i][j],
-    }[kind]
+def twin_affinity(s):
     n = len(s)
-    return [[1.0 if i == j else float(like(i, j) + like(j, i)) / 2 for j in range(n)] for i in range(n)]
+    like = s.entailment
+    return [[1.0 if i == j else float(like[i][j] + like[j][i]) / 2 for j in range(n)] for i in range(n)]
 
 
 def jacobi(matrix):
@@ -303,20 +280,20 @@ def jacobi(matrix):
     return [a[i][i] for i in range(n)], v
 
 
-def twin_laplacian(s, kind):
-    w = twin_affinity(s, kind)
+def twin_laplacian(s):
+    w = twin_affinity(s)
     d = [sum(row) for row in w]
     n = len(w)
     return jacobi([[float(i == j) - w[i][j] / math.sqrt(d[i] * d[j]) for j in range(n)] for i in range(n)])
 
 
-def twin_degree(s, kind):
+def twin_degree(s):
     n = len(s)
-    return sum(n - sum(row) for row in twin_affinity(s, kind)) / n**2
+    return sum(n - sum(row) for row in twin_affinity(s)) / n**2
 
 
-def twin_eccentricity(s, kind):
-    values, vectors_ = twin_laplacian(s, kind)
+def twin_eccentricity(s):
+    values, vectors_ = twin_laplacian(s)
     n, total = len(s), 0.0
     for k in range(n):
         if values[k] < 0.9 - 1e-9:
@@ -325,8 +302,8 @@ def twin_eccentricity(s, kind):
     return math.sqrt(total)
 
 
-def twin_eigenvalue_sum(s, kind):
-    return sum(max(0.0, 1 - value) for value in twin_laplacian(s, kind)[0])
+def twin_eigenvalue_sum(s):
+    return sum(max(0.0, 1 - value) for value in twin_laplacian(s)[0])
 
 
 def twin_log_determinant(points):
@@ -344,11 +321,6 @@ def twin_log_determinant(points):
 
 def twin_eigenscore(s):
     return twin_log_determinant([[float(x - sum(row) / len(row)) for x in row] for row in s.embeddings])
-
-
-def twin_spread(s):
-    means = [sum(column) / len(s) for column in zip(*s.embeddings, strict=True)]
-    return twin_log_determinant([[float(x - m) for x, m in zip(row, means, strict=True)] for row in s.embeddings])
 
 
 def slow_subsequence(one, other):
@@ -372,8 +344,8 @@ def twin_disagreement(s):
     return sum(1 - s.similarity[0][n] for n in range(1, len(s))) / (len(s) - 1)
 
 
-def twin_chao_shen(s, coverage):
-    n, total = len(s), 0.0
+def twin_coverage_adjusted(s):
+    n, total, coverage = len(s), 0.0, len(set(s.clusters)) / twin_alphabet(s)
     for count in Counter(s.clusters).values():
         q = min(coverage * count / n, 1.0)
         total -= q * math.log(q) / (1 - (1 - q) ** n)
@@ -385,7 +357,7 @@ def singletons(s):
 
 
 def twin_alphabet(s):
-    spectral, n = twin_eigenvalue_sum(s, "entailment"), len(s)
+    spectral, n = twin_eigenvalue_sum(s), len(s)
     return spectral if singletons(s) == n else max(len(set(s.clusters)) / (1 - singletons(s) / n), spectral)
 
 
@@ -422,67 +394,49 @@ def other_share(s):
     return sum(elsewhere) / sum(branch_weights(s))
 
 
-SE = "semantic_entropy"
+def own_mass(s):
+    """Σ W of what means the same as the answer, equal answers once."""
+    kept = [n for n in distinct(s) if s.clusters[n] == s.clusters[s.branchings.index(None)]]
+    return sum(branch_weights(s)[n] for n in kept)
+
+
 TWINS = {
-    f"{SE}_frequency": lambda s: entropy(list(Counter(s.clusters).values())),
-    f"{SE}_improper_total": lambda s: -mean([math.log(m) for m in masses(s, chances(s))]),
-    f"{SE}_improper_length_normalised": lambda s: -mean([math.log(m) for m in masses(s, chances(s, True))]),
-    f"{SE}_importance_only": lambda s: entropy(masses(s, weights(s))),
-    f"{SE}_importance_only_unnormalised_log": lambda s: entropy_of_mass(masses(s, [w / len(s) for w in weights(s)])),
-    f"{SE}_branch_mass": lambda s: entropy(masses(s, branch_weights(s))),
-    f"{SE}_branch_mass_unnormalised_log": lambda s: entropy_of_mass(masses(s, branch_weights(s))),
+    "semantic_entropy_sdlg": lambda s: entropy_of_mass(weighted(s, True)),
+    "semantic_entropy_sdlg_normalised": lambda s: entropy(weighted(s, False)),
+    "semantic_entropy_branch_mass": lambda s: entropy(masses(s, branch_weights(s))),
+    "mass_beyond_answer": lambda s: max(1 - own_mass(s), 0.0),
     "coverage": lambda s: min(sum(branch_weights(s)[n] for n in distinct(s)), 1.0),
     "branch_disagreement": lambda s: other_share(s),
-    "cocoa_branch_mass": lambda s: -math.log(chances(s, True)[s.branchings.index(None)]) * other_share(s),
+    "cocoa_sdlg": lambda s: -math.log(chances(s, True)[s.branchings.index(None)]) * other_share(s),
+    "discrete_semantic_entropy": lambda s: entropy(list(Counter(s.clusters).values())),
+    "semantic_entropy_proper": lambda s: entropy_of_mass(masses(s, chances(s, True))),
+    "semantic_entropy_proper_normalised": lambda s: entropy(masses(s, chances(s, True))),
+    "semantic_entropy_improper": lambda s: -mean([math.log(m) for m in masses(s, chances(s, True))]),
+    "number_of_clusters": lambda s: len(set(s.clusters)),
+    "disagreement": lambda s: 1 - mean([other == s.clusters[0] for other in s.clusters[1:]]),
+    "semantic_alphabet_size": twin_alphabet,
+    "coverage_adjusted_entropy": twin_coverage_adjusted,
     "predictive_entropy": lambda s: -mean([math.log(p) for p in chances(s)]),
     "length_normalised_predictive_entropy": lambda s: -mean([math.log(p) for p in chances(s, True)]),
     "greedy_negative_log_likelihood": lambda s: -math.log(chances(s)[0]),
-    "max_sequence_probability": lambda s: math.prod(math.exp(x) for x in s.logprobs[0]),
     "perplexity": lambda s: math.prod(math.exp(x) for x in s.logprobs[0]) ** (-1 / len(s.logprobs[0])),
     "mean_token_entropy": lambda s: mean(s.token_entropies[0]),
     "token_sar": lambda s: mean(twin_token_sar(s)),
     "sentence_sar": lambda s: twin_sar(s, chances(s)),
     "sar": lambda s: twin_sar(s, [math.exp(-x) for x in twin_token_sar(s)]),
-    "number_of_clusters": lambda s: len(set(s.clusters)),
+    "degree": twin_degree,
+    "eccentricity": twin_eccentricity,
+    "eigenvalue_sum": twin_eigenvalue_sum,
     "eigenscore": twin_eigenscore,
-    "embedding_spread": twin_spread,
     "lexical_similarity": twin_lexical,
-    f"{SE}_self_normalised": lambda s: entropy(
-        masses(s, [p / math.exp(q) for p, q in zip(chances(s), s.proposals, strict=True)])
-    ),
     "probability_not_true": lambda s: 1 - s.p_true,
     "clustered_self_assessment": lambda s: 1 - s.assessment[sum(c < s.clusters[0] for c in set(s.clusters))],
-    "clustered_self_assessment_entropy": lambda s: entropy(list(s.assessment)),
     "cocoa_log_likelihood": lambda s: -math.log(chances(s)[0]) * twin_disagreement(s),
     "cocoa_log_perplexity": lambda s: -math.log(chances(s, True)[0]) * twin_disagreement(s),
-    "cocoa_token_entropy": lambda s: mean(s.token_entropies[0]) * twin_disagreement(s),
-    "disagreement": lambda s: 1 - mean([other == s.clusters[0] for other in s.clusters[1:]]),
-    f"{SE}_chao_shen": lambda s: twin_chao_shen(s, 1 - min(singletons(s), len(s) - 1) / len(s)),
-    f"{SE}_coverage_adjusted": lambda s: twin_chao_shen(s, len(set(s.clusters)) / twin_alphabet(s)),
-    "semantic_alphabet_size": twin_alphabet,
     "aleatoric_semantic_uncertainty": lambda s: entropy(cluster_shares(s, chances(s))),
     "epistemic_semantic_uncertainty": twin_epistemic,
     "total_semantic_uncertainty": twin_total,
-}  # fmt: skip
-for likelihood, per_token in (("total", False), ("length_normalised", True)):
-    for duplicates, kept in (("counted", lambda s: None), ("unique", distinct)):
-        name = f"{SE}_proper_{duplicates}_{likelihood}"
-        TWINS[name] = lambda s, k=kept, t=per_token: entropy(masses(s, chances(s, t), k(s)))
-        TWINS[f"{name}_unnormalised_log"] = lambda s, k=kept, t=per_token: entropy_of_mass(
-            masses(s, chances(s, t), k(s))
-        )
-    for name, weigh in ((f"{SE}_importance", weights), (f"{SE}_merged_importance", merged_weights)):
-        TWINS[f"{name}_{likelihood}"] = lambda s, t=per_token, w=weigh: entropy(weighted(s, t, False, w))
-        TWINS[f"{name}_l1_{likelihood}_unnormalised_log"] = lambda s, t=per_token, w=weigh: entropy_of_mass(
-            weighted(s, t, True, w)
-        )
-        TWINS[f"{name}_raw_{likelihood}_unnormalised_log"] = lambda s, t=per_token, w=weigh: entropy_of_mass(
-            weighted(s, t, False, w)
-        )
-for kind in MATRICES:
-    TWINS[f"degree_{kind}"] = lambda s, k=kind: twin_degree(s, k)
-    TWINS[f"eccentricity_{kind}"] = lambda s, k=kind: twin_eccentricity(s, k)
-    TWINS[f"eigenvalue_sum_{kind}"] = lambda s, k=kind: twin_eigenvalue_sum(s, k)
+}
 
 
 def test_every_measure_has_a_twin():
@@ -509,15 +463,21 @@ def test_the_order_of_the_other_answers_does_not_matter(samples, random):
     assert_same(values_of(samples), values_of(reordered(samples, [0, *order])))
 
 
+ENTROPIES = (
+    "semantic_entropy_sdlg_normalised",
+    "semantic_entropy_branch_mass",
+    "discrete_semantic_entropy",
+    "semantic_entropy_proper_normalised",
+    "coverage_adjusted_entropy",
+    "aleatoric_semantic_uncertainty",
+)  # those that are at least 0, and 0 for one meaning
 ABOUT_THE_ANSWER = {
     "greedy_negative_log_likelihood",
-    "max_sequence_probability",
     "perplexity",
     "mean_token_entropy",
     "clustered_self_assessment",
     "cocoa_log_likelihood",
     "cocoa_log_perplexity",
-    "cocoa_token_entropy",
     "disagreement",
 }
 
@@ -542,20 +502,16 @@ def test_relabelled_clusters_do_not_matter(samples):
 @often
 @given(st.one_of(any_samples, deep_samples))
 def test_values_are_within_their_declared_range(samples):
-    for name, found in measure_all(samples).items():
-        if isinstance(found, Estimate):
-            measure = MEASURES[name]
-            assert measure.low - 1e-9 <= found.value <= measure.high + 1e-9, name
+    for name, found in measure_all(samples).estimates.items():
+        assert MEASURES[name].low - 1e-9 <= found.value <= MEASURES[name].high + 1e-9, name
 
 
 @often
 @given(deep_samples)
 def test_very_unlikely_answers_have_finite_measures(samples):
-    for name, found in measure_all(samples).items():
-        if name == "perplexity" and isinstance(found, Unavailable):
-            assert found.reason.startswith("infinite: ")
-        elif len(samples) > 1 or name not in PAIRED:
-            assert isinstance(found, Estimate), f"{name}: {found}"
+    reasons = measure_all(samples).reasons
+    assert reasons.keys() <= (PAIRED if len(samples) == 1 else set()) | {"perplexity"}
+    assert reasons.get("perplexity", "infinite: ").startswith("infinite: ")
 
 
 def test_likelihoods_of_exp_minus_5000_keep_their_differences():
@@ -564,9 +520,9 @@ def test_likelihoods_of_exp_minus_5000_keep_their_differences():
         make(1, [0, 1]), logprobs=((-5000.0,), (-5000.0 - apart,)), relevance=((0.5,), (0.2,)), branchings=None
     )
     shallow = replace(deep, logprobs=((-1.0,), (-1.0 - apart,)))
-    for name in ("semantic_entropy_proper_counted_total", "aleatoric_semantic_uncertainty"):
+    for name in ("semantic_entropy_proper_normalised", "aleatoric_semantic_uncertainty"):
         assert value_of(name, deep) == close(value_of(name, shallow))
-    for name in ("semantic_entropy_improper_total", "PE", "G-NLL", "sentence_sar", "sar", "tokenSAR"):
+    for name in ("SE_MS", "SE*_MS", "PE", "G-NLL", "sentence_sar", "sar", "tokenSAR"):
         assert value_of(name, deep) == close(value_of(name, shallow) + 4999)
 
 
@@ -576,23 +532,21 @@ def test_one_answer_alone(samples):
     found = values_of(samples)
     for name in PAIRED:
         assert found[name] == "undefined: one answer has no other to compare with"
-    for name in MEASURES:
-        if name.startswith(SE) and "improper" not in name and "unnormalised" not in name:
-            assert found[name] == close(0.0), name
+    for name in ENTROPIES:
+        assert found[name] == close(0.0), name
     assert found["number_of_clusters"] == found["semantic_alphabet_size"] == close(1.0)
     assert found["sar"] == close(found["token_sar"])
     assert found["sentence_sar"] == found["greedy_negative_log_likelihood"] == close(found["predictive_entropy"])
-    for kind in MATRICES:
-        graph = [found[f"{name}_{kind}"] for name in ("degree", "eccentricity", "eigenvalue_sum")]
-        assert graph == close([0.0, 0.0, 1.0])
+    assert [found[name] for name in ("degree", "eccentricity", "eigenvalue_sum")] == close([0.0, 0.0, 1.0])
+    assert found["mass_beyond_answer"] == close(1 - found["coverage"])
 
 
 @often
 @given(any_samples)
 def test_declared_needs_are_enough(samples):
     everything = values_of(samples)
-    for name, measure in MEASURES.items():
-        assert_same(everything, {name: values_of(only(samples, measure.needs))[name]}, [name])
+    for name, each in MEASURES.items():
+        assert_same(everything, values_of(only(samples, each.needs), [name]), [name])
 
 
 @pytest.mark.parametrize("name", MEASURES)
@@ -600,8 +554,7 @@ def test_each_declared_need_is_needed(name):
     samples, measure = make(3, [0, 1, 1]), MEASURES[name]
     assert measure.needs
     for need in measure.needs:
-        found = measure_all(only(samples, measure.needs - {need}), [name])[name]
-        assert found == Unavailable(f"needs {FIELDS[need]}")
+        assert values_of(only(samples, measure.needs - {need}), [name]) == {name: f"needs {FIELDS[need]}"}
         with pytest.raises((AssertionError, TypeError)):
             measure(only(samples, measure.needs - {need}))
 
@@ -625,10 +578,10 @@ def test_a_model_compared_with_itself_adds_nothing(samples):
 @given(any_samples, seeds)
 def test_a_duplicate_changes_nothing_where_answers_count_once(samples, which):
     order = [*range(len(samples)), which % len(samples)]
-    once = {name for name in MEASURES if "_unique_" in name or name.endswith("_semantic_uncertainty")}
+    once = {name for name in MEASURES if name.endswith("_semantic_uncertainty")}
     assert_same(values_of(samples), values_of(reordered(samples, order)), {*once, "number_of_clusters"})
     if which % len(samples):  # the answer itself has no duplicate among its branches
-        assert_same(values_of(samples), values_of(reordered(samples, order)), ["coverage"])
+        assert_same(values_of(samples), values_of(reordered(samples, order)), ["coverage", "mass_beyond_answer"])
 
 
 # -- what has no value ------------------------------------------------------------------------------------------
@@ -636,25 +589,51 @@ def test_a_duplicate_changes_nothing_where_answers_count_once(samples, which):
 
 def test_what_is_missing_is_said_in_words():
     found = measure_all(MeasureInputs(clusters=(0, 1)))
-    numbers = {name for name, value in found.items() if isinstance(value, Estimate)}
-    assert numbers == {name for name, measure in MEASURES.items() if measure.needs == {"clusters"}}
-    assert found["predictive_entropy"] == Unavailable("needs log-probabilities of the answers' tokens")
-    assert found["sar"].reason == (
+    assert found.estimates.keys() == {name for name, measure in MEASURES.items() if measure.needs == {"clusters"}}
+    assert found.reasons["predictive_entropy"] == "needs log-probabilities of the answers' tokens"
+    assert found.reasons["sar"] == (
         "needs log-probabilities of the answers' tokens and the relevance of each token"
         " and similarities between the answers"
     )
 
 
+def test_why_something_could_not_be_computed_is_said_beside_what_is_missing():
+    asked = MeasureInputs(texts=("Paris", "Lyon"))
+    found = measure(asked, Question("Where?"), ["EigV", "CSA"], InputModels())
+    assert found.reasons["EigV"] == f"needs {FIELDS['entailment']}; no NLI model was named (--nli)"
+    assert found.reasons["CSA"].endswith("the answers' clusters are not known; no NLI model was named (--nli)")
+    assert measure_all(found.inputs.first(1), ["EigV"]).reasons == {"EigV": found.reasons["EigV"]}
+
+
+def test_needed_fields_are_those_of_the_measures_and_what_computing_them_takes():
+    assert needed_fields(["PE", "EigV"]) == {"logprobs", "entailment"}
+    assert needed_fields(["CSA"]) == {"assessment", "clusters"}
+    assert needed_fields([]) == frozenset()
+
+
 def test_every_field_has_words():
-    assert FIELDS.keys() == {field.name for field in fields(MeasureInputs)}
+    assert [field.name for field in fields(MeasureInputs)] == [*FIELDS, "unavailable"]
 
 
 def test_branch_measures_are_undefined_for_answers_that_are_no_branches():
-    samples = replace(make(2, [0, 1, 1]), branchings=(None, None, None))
-    found = measure_all(samples)
-    for name, measure in MEASURES.items():
-        if "branchings" in measure.needs:
-            assert found[name] == Unavailable("undefined: the answers are not one answer and its branches"), name
+    found = values_of(replace(make(2, [0, 1, 1]), branchings=(None, None, None)))
+    for name, each in MEASURES.items():
+        if "branchings" in each.needs:
+            assert found[name] == "undefined: the answers are not one answer and its branches", name
+
+
+def test_mass_beyond_answer_by_hand():
+    """p(y¹) = 0.5; branches of 0.2 (same meaning, twice the same), 0.1 (another) and 0.05 (same)."""
+    branches = [Branching(math.log(0.8), math.log(0.25), 0.25), Branching(0.0, math.log(0.1), 0.1),
+                Branching(math.log(0.5), math.log(0.1), 0.1)]  # fmt: skip
+    samples = MeasureInputs(
+        logprobs=((math.log(0.5),), (-1.0,), (-1.0,), (-2.0,), (-3.0,)),
+        identities=("a", "b", "b", "c", "d"),
+        clusters=(4, 4, 4, 0, 4),
+        branchings=(None, branches[0], branches[0], branches[1], branches[2]),
+    )
+    assert value_of("mass_beyond_answer", samples) == close(1 - (0.5 + 0.2 + 0.05))
+    assert find_measure("own mass").of_answer
 
 
 def test_another_model_that_rules_an_answer_out_is_infinitely_different():
@@ -671,9 +650,9 @@ def test_another_model_that_rules_an_answer_out_is_infinitely_different():
 
 
 def test_an_impossible_answer_is_not_a_number():
-    found = measure_all(MeasureInputs(logprobs=((-math.inf,), (-1.0,)), clusters=(0, 1)))
-    assert found["predictive_entropy"].reason.startswith("infinite: ")
-    assert found["semantic_entropy_proper_counted_total"].value == close(0.0)
+    found = values_of(MeasureInputs(logprobs=((-math.inf,), (-1.0,)), clusters=(0, 1)))
+    assert found["predictive_entropy"].startswith("infinite: ")
+    assert found["semantic_entropy_proper_normalised"] == close(0.0)
 
 
 def test_irrelevant_tokens_all_count_alike():
@@ -686,7 +665,7 @@ def test_relevance_of_another_length_is_refused():
         measure_all(MeasureInputs(logprobs=((-1.0, -2.0),), relevance=((0.5,),)), ["tokenSAR"])
 
 
-# -- what others get wrong (peers.md) ---------------------------------------------------------------------------
+# -- what other implementations get wrong -----------------------------------------------------------------------
 
 
 def repeated(times):
@@ -696,12 +675,11 @@ def repeated(times):
 
 def test_five_identical_answers_are_as_certain_as_one():
     found = values_of(replace(repeated(5), similarity=np.ones((5, 5)), entailment=np.ones((5, 5)), branchings=None))
-    for name in ("frequency", "proper_counted_total", "proper_unique_total", "chao_shen", "coverage_adjusted"):
-        assert found[f"{SE}_{name}"] == close(0.0)
+    for name in set(ENTROPIES) - {"semantic_entropy_sdlg_normalised", "semantic_entropy_branch_mass"}:
+        assert found[name] == close(0.0)
     assert found["lexical_similarity"] == 1.0
-    assert found["degree_similarity"] == found["cocoa_log_likelihood"] == close(0.0)
-    assert found["eigenvalue_sum_entailment"] == found["semantic_alphabet_size"] == close(1.0)
-    assert found["embedding_spread"] == close(math.log(0.001))
+    assert found["degree"] == found["cocoa_log_likelihood"] == close(0.0)
+    assert found["eigenvalue_sum"] == found["semantic_alphabet_size"] == close(1.0)
 
 
 def test_disagreement_is_with_the_first_answer():
@@ -711,38 +689,31 @@ def test_disagreement_is_with_the_first_answer():
 def test_entropies_sum_over_clusters_not_over_answers():
     """Three answers in one cluster and one in another are two terms, not four."""
     samples = MeasureInputs(logprobs=((math.log(0.2),),) * 3 + ((math.log(0.4),),), clusters=(0, 0, 0, 1))
-    assert value_of(f"{SE}_frequency", samples) == close(entropy([3, 1]))
-    assert value_of(f"{SE}_proper_counted_total", samples) == close(entropy([0.6, 0.4]))
-
-
-def test_duplicates_do_not_push_a_clusters_probability_above_one():
-    row = (math.log(0.7),)
-    samples = MeasureInputs(logprobs=(row,) * 5, identities=(0,) * 5, clusters=(0,) * 5)
-    assert value_of(f"{SE}_proper_unique_total_unnormalised_log", samples) == close(-math.log(0.7))
-    assert value_of(f"{SE}_proper_counted_total_unnormalised_log", samples) == close(-math.log(3.5))  # so it is named
+    assert value_of("discrete_semantic_entropy", samples) == close(entropy([3, 1]))
+    assert value_of("semantic_entropy_proper_normalised", samples) == close(entropy([0.6, 0.4]))
 
 
 def test_entailment_counts_in_both_directions():
     one_way = MeasureInputs(entailment=np.array([[1.0, 0.9], [0.0, 1.0]]))
     other_way = MeasureInputs(entailment=np.array([[1.0, 0.0], [0.9, 1.0]]))
-    for name in ("degree_entailment", "eigenvalue_sum_entailment", "eccentricity_entailment"):
+    for name in ("degree", "eigenvalue_sum", "eccentricity"):
         assert value_of(name, one_way) == close(value_of(name, other_way))
-    assert value_of("degree_entailment", one_way) == close((0.55 + 0.55) / 4)
+    assert value_of("degree", one_way) == close((0.55 + 0.55) / 4)
 
 
 def test_a_models_doubt_about_an_answer_and_itself_is_ignored():
     """NLI models do not always find that a text entails itself; vectors have 0 on the diagonal."""
     matrix = np.array([[0.2, 0.5], [0.5, 0.0]])
     clean = np.array([[1.0, 0.5], [0.5, 1.0]])
-    for name in ("degree_similarity", "eigenvalue_sum_similarity", "sentence_sar"):
-        one, other = (MeasureInputs(logprobs=((-1.0,), (-2.0,)), similarity=m) for m in (matrix, clean))
+    for name in ("degree", "eigenvalue_sum", "sentence_sar"):
+        one, other = (MeasureInputs(logprobs=((-1.0,), (-2.0,)), similarity=m, entailment=m) for m in (matrix, clean))
         assert value_of(name, one) == close(value_of(name, other))
 
 
 def test_unconnected_and_identical_answers_are_counted_by_the_spectrum():
-    apart, alike = MeasureInputs(similarity=np.eye(4)), MeasureInputs(similarity=np.ones((4, 4)))
-    assert value_of("eigenvalue_sum_similarity", apart) == close(4.0)
-    assert value_of("eigenvalue_sum_similarity", alike) == close(1.0)
+    apart, alike = MeasureInputs(entailment=np.eye(4)), MeasureInputs(entailment=np.ones((4, 4)))
+    assert value_of("eigenvalue_sum", apart) == close(4.0)
+    assert value_of("eigenvalue_sum", alike) == close(1.0)
 
 
 # -- words ------------------------------------------------------------------------------------------------------
@@ -766,21 +737,11 @@ def test_rouge_l_by_hand():
 # -- names ------------------------------------------------------------------------------------------------------
 
 
-def test_an_alias_finds_its_measure_and_says_which_variant_it_is():
-    samples = vector_samples("sdlg")
-    found = measure_all(samples, ["SE*_SDLG", "PE"])
+def test_an_alias_finds_its_measure_and_says_which_it_is():
+    found = measure_all(vector_samples("sdlg"), ["SE*_SDLG", "PE"]).estimates
     assert list(found) == ["SE*_SDLG", "PE"]
-    assert found["SE*_SDLG"].options == {"variant": "semantic_entropy_importance_l1_length_normalised_unnormalised_log"}
-    for name in ("SE_MS", "SE*_MS", "SE*_DBS", "SE*_SDLG"):
-        measure = find_measure(name)
-        assert "paper" in measure.summary
-        assert "Eq." in measure.equation
-
-
-def test_raw_and_normalised_weights_are_one_measure_where_the_scale_cancels():
-    for likelihood in ("total", "length_normalised"):
-        one = find_measure(f"{SE}_importance_l1_{likelihood}")
-        assert one is find_measure(f"{SE}_importance_raw_{likelihood}") is find_measure(f"{SE}_importance_{likelihood}")
+    assert found["SE*_SDLG"].options == {"variant": "semantic_entropy_sdlg"}
+    assert find_measure("SE*_MS") is find_measure("SE*_DBS") is MEASURES["semantic_entropy_proper"]
 
 
 def test_an_unknown_name_lists_the_choices():
@@ -791,14 +752,28 @@ def test_an_unknown_name_lists_the_choices():
 def test_every_measure_is_described():
     names = [*MEASURES, *(alias for measure in MEASURES.values() for alias in measure.aliases)]
     assert len(names) == len(set(names))
-    for name, measure in MEASURES.items():
-        assert name == measure.name
-        assert measure.summary
-        assert measure.equation
-        assert measure.unit
-        assert measure.cost
-        assert measure.low < measure.high
-        assert measure.needs <= FIELDS.keys()
+    for name, each in MEASURES.items():
+        assert name == each.name == each.function.__name__
+        assert all((each.summary, each.equation, each.unit, each.cost, each.reference))
+        assert each.low < each.high
+        assert each.needs <= FIELDS.keys()
+
+
+def test_the_listing_has_every_measure_once_and_where_to_start():
+    listed = [measure.name for group in grouped_measures().values() for measure in group]
+    assert sorted(listed) == sorted(all_measures())
+    assert set(START_WITH) <= set(listed)
+    assert all(GROUPS.values())
+
+
+def test_the_listing_is_one_line_per_measure(capsys):
+    assert main(["list", "measures"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[1] for line in lines[1:] if line.startswith("*")] == [
+        name for name in MEASURES if name in START_WITH
+    ]
+    assert all(sum(line.split()[:1] == [name] for line in lines) == 1 for name in MEASURES.keys() - START_WITH)
+    assert max(map(len, lines)) <= 120
 
 
 # -- plug-ins and their documentation ---------------------------------------------------------------------------
@@ -827,17 +802,20 @@ def install(monkeypatch, tmp_path):
 def test_the_documented_plug_in_works(install):
     source = re.search(r"```python\n(.*?)```", DOCS.read_text(encoding="utf-8"), re.DOTALL).group(1)
     assert len([line for line in source.splitlines() if line.strip()]) <= 10
-    install("documented_measures", source)
-    found = measure_all(MeasureInputs(texts=("Paris", "It is Paris")), ["longest_answer"])["longest_answer"]
-    assert found == Estimate(3.0, "words", True, {})
-    assert "longest_answer" in all_measures()
-    assert measure_all(MeasureInputs(clusters=(0,)))["longest_answer"] == Unavailable("needs the answers' texts")
+    install("documented_measures", source, "longest_answer")
+    found = measure_all(MeasureInputs(texts=("Paris", "It is Paris")), ["longest_answer"]).estimates
+    assert found == {"longest_answer": Estimate(3.0, "words", True, {})}
+    assert [measure.name for measure in grouped_measures()["Plug-ins"]] == ["longest_answer"]
+    assert measure_all(MeasureInputs(clusters=(0,))).reasons["longest_answer"] == "needs the answers' texts"
 
 
 TWO = """
-from sdlg.measures.base import Measure
+from sdlg.measures import as_measure
 def make(name, needs=("texts",)):
-    return Measure(name, lambda samples: 1.0, frozenset(needs), "words", True, 0.0, 1.0, "One.")
+    def one(samples):
+        return 1.0
+    one.__name__ = name
+    return as_measure(needs=set(needs))(one)
 MEASURE = [make("first"), make("second")]
 TAKEN = make("predictive_entropy")
 STRANGE = make("strange", ("moon",))
@@ -875,27 +853,35 @@ def test_a_broken_plug_in_costs_nobody_who_does_not_ask_for_it(install):
 
 
 FAILING = """
-from sdlg.measures.base import Measure
-MEASURE = Measure("failing", lambda samples: 1 / 0, frozenset({"texts"}), "words", True, 0.0, 1.0, "Fails.")
+from sdlg.measures import as_measure
+@as_measure(needs={"texts"})
+def failing(samples):
+    return 1 / 0
+MEASURE = failing
 """
 
 
 def test_a_plug_in_that_fails_is_a_reason_beside_the_other_measures(install):
     install("failing_measures", FAILING)
-    result = fake_pipeline(measures=["failing", "MSP"]).ask("What?")
-    assert result.estimates["MSP"].value > 0
+    result = fake_pipeline(measures=["failing", "PPL"]).ask("What?")
+    assert result.estimates["PPL"].value > 0
     assert any("failing: its plug-in failed: ZeroDivisionError" in note for note in result.notes)
 
 
 def row_of(measure):
     """A measure's line in docs/measures.md."""
-    also = ", ".join(f"`{alias}`" for alias in measure.aliases) or "–"
-    direction = "less" if measure.higher_is_less_certain else "more"
+    also = "".join(f" `{alias}`" for alias in measure.aliases)
+    direction = "" if measure.higher_is_less_certain else "; higher is more certain"
     needs = ", ".join(field for field in FIELDS if field in measure.needs)
-    cells = (f"`{measure.name}`", also, measure.equation, needs, measure.unit, f"{direction} certain", measure.cost)
+    cells = (f"`{measure.name}`{also}", measure.equation, needs, f"{measure.unit}{direction}", measure.reference)
     return f"| {' | '.join(cells)} |"
 
 
 @pytest.mark.parametrize("name", MEASURES)
 def test_the_documentation_has_every_measure_as_it_is(name):
     assert row_of(MEASURES[name]) in DOCS.read_text(encoding="utf-8").splitlines()
+
+
+def test_the_documentation_has_no_other_measures():
+    named = re.findall(r"^\| `(\w+)`", DOCS.read_text(encoding="utf-8"), re.MULTILINE)
+    assert sorted(named) == sorted(MEASURES)

@@ -11,17 +11,17 @@ import pytest
 import torch
 
 from conftest import VOCABULARY, tiny_model, word_tokenizer
-from sdlg.concurrency import gathering
-from sdlg.concurrency.gathering import Gathering
+from sdlg.concurrency import shared_passes
+from sdlg.concurrency.shared_passes import SharedPasses
 from sdlg.concurrency.in_flight import run_in_flight
 from sdlg.concurrency.limits import Limit, limited, pausing
 from sdlg.errors import TimedOut
 from sdlg.models.base import DecodeRequest
-from sdlg.models.local import packing
-from sdlg.models.local.network import Network
-from sdlg.models.local.packing import Pass, pass_groups
-from sdlg.models.local.prefix_kv import PrefixKV
-from sdlg.models.local.transformers_model import TransformersModel
+from sdlg.models.transformers import packing
+from sdlg.models.transformers.network import Network
+from sdlg.models.transformers.packing import Pass, pass_groups
+from sdlg.models.transformers.prefix_cache import PrefixKV
+from sdlg.models.transformers.model import TransformersModel
 from sdlg.options import Decoding
 from sdlg.records import Prompt, StopRule
 
@@ -53,7 +53,7 @@ def close_to(one, other):
 @pytest.fixture
 def patient(monkeypatch):
     """Late threads are waited for, however slow this machine is."""
-    monkeypatch.setattr(gathering, "_PATIENCE_SECONDS", 5.0)
+    monkeypatch.setattr(shared_passes, "_PATIENCE_SECONDS", 5.0)
 
 
 # -- the numbers ------------------------------------------------------------------------------------------------
@@ -77,7 +77,7 @@ def test_questions_decoded_together_are_those_decoded_alone(family, strategy):
 def test_long_answers_beside_others_are_those_alone(family, monkeypatch, patient):
     """Tokens that look at lanes in one pass with tokens that do not."""
     alone = [decoded(fresh_lm(family), prompt, "multinomial") for prompt in PROMPTS]
-    monkeypatch.setattr("sdlg.models.local.masked_tree._MANY_COLUMNS", 10)
+    monkeypatch.setattr("sdlg.models.transformers.masked_tree._MANY_COLUMNS", 10)
     lm = fresh_lm(family)
     for one, other in zip(alone, together(lambda prompt: decoded(lm, prompt, "multinomial"), PROMPTS), strict=True):
         close_to(other, one)
@@ -225,7 +225,7 @@ def test_large_passes_are_not_packed_into_larger_ones():
 
 def test_all_who_decode_are_run_at_once(patient):
     seen = []
-    meeting = Gathering(lambda batch: seen.append(len(batch)) or [10 * one for one in batch])
+    meeting = SharedPasses(lambda batch: seen.append(len(batch)) or [10 * one for one in batch])
     entered = threading.Barrier(4)
 
     def work(number):
@@ -238,7 +238,7 @@ def test_all_who_decode_are_run_at_once(patient):
 
 
 def test_one_who_leaves_is_not_waited_for(patient):
-    meeting = Gathering(list)
+    meeting = SharedPasses(list)
     entered = threading.Barrier(2)
 
     def work(steps):
@@ -252,7 +252,7 @@ def test_one_who_leaves_is_not_waited_for(patient):
 
 
 def test_one_who_is_late_holds_nobody_up_for_long():
-    meeting, entered = Gathering(list), threading.Event()
+    meeting, entered = SharedPasses(list), threading.Event()
 
     def late():
         with meeting.decoding():
@@ -275,7 +275,7 @@ def test_an_error_is_ones_own_and_a_failure_of_all_is_told_to_all(patient):
             raise RuntimeError("no memory")
         return [ValueError("bad") if one == "bad" else one for one in batch]
 
-    meeting = Gathering(run_all)
+    meeting = SharedPasses(run_all)
     for batch, kinds in ((["good", "bad"], [None, ValueError]), (["good", "worst"], [RuntimeError, RuntimeError])):
         entered = threading.Barrier(2)
 
@@ -298,7 +298,7 @@ def test_those_who_come_during_a_long_pass_are_joined_by_the_others():
         time.sleep(0.12)  # more than anybody's patience
         return batch
 
-    meeting = Gathering(run_all)
+    meeting = SharedPasses(run_all)
 
     def work(number):
         with meeting.decoding():
@@ -310,7 +310,7 @@ def test_those_who_come_during_a_long_pass_are_joined_by_the_others():
 
 
 def test_one_that_gives_way_to_others_is_not_waited_for():
-    meeting = Gathering(list)
+    meeting = SharedPasses(list)
     with pausing(lambda: None), meeting.decoding():
         assert not meeting._decoding
     with meeting.decoding():
@@ -330,7 +330,7 @@ def test_who_gives_up_takes_its_pass_back():
         released.wait(5)
         return batch
 
-    meeting = Gathering(run_all)
+    meeting = SharedPasses(run_all)
     thread = threading.Thread(target=meeting.run, args=("first",))
     thread.start()
     running.wait()
@@ -370,7 +370,7 @@ def test_trying_whether_a_network_packs_leaves_its_attention_as_it_was_whoever_e
 
 
 def test_values_may_be_narrower_than_keys():
-    from sdlg.models.local.packing import _attend_in_lanes
+    from sdlg.models.transformers.packing import _attend_in_lanes
 
     lanes, steps, begin = 3, 4, 5
     query, keys = torch.randn(1, 4, lanes, 16), torch.randn(1, 2, begin + steps * lanes, 16)

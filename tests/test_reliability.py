@@ -20,7 +20,7 @@ from sdlg.evaluation.store import Store
 from sdlg.formats.files import one_writer
 from sdlg.formats.lines import is_intact, seal
 from sdlg.loading import copies, number_kinds
-from sdlg.loading.copies import advice_on, check_files, list_files
+from sdlg.loading.cache_folder import advice_on, check_files, list_files
 from sdlg.loading.number_kinds import check_kind
 
 

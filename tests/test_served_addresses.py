@@ -22,7 +22,7 @@ from sdlg.errors import (
     SdlgError,
 )
 from sdlg.models.server.address import is_address, parse_address
-from sdlg.models.server.connecting import connect
+from sdlg.models.server.served import connect
 from served import HASTE, PATIENCE, QUESTION, Nli, _with_logprob, pipeline, texts
 
 pytestmark = pytest.mark.usefixtures("plain_environment")

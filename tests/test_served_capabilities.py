@@ -23,7 +23,7 @@ from sdlg.errors import (
     UnknownName,
 )
 from sdlg.models.server.capabilities import ServerCapabilities
-from sdlg.models.server.connecting import connect
+from sdlg.models.server.served import connect
 from served import PATIENCE, QUESTION, comparable, pipeline
 
 pytestmark = pytest.mark.usefixtures("plain_environment")

@@ -25,7 +25,7 @@ from sdlg.errors import (
 )
 from sdlg.formats.questions import ERROR_FORMAT
 from sdlg.formats.results import FORMAT
-from sdlg.models.server.connecting import connect
+from sdlg.models.server.served import connect
 from served import ASKED, DEAD, QUESTION, ROME, Nli, held_up, is_answer, is_branch, pipeline, until, whole
 
 pytestmark = pytest.mark.usefixtures("plain_environment")

@@ -21,7 +21,7 @@ from sdlg.errors import (
     PromptTooLong,
 )
 from sdlg.models.base import DecodeRequest
-from sdlg.models.server.connecting import connect
+from sdlg.models.server.served import connect
 from sdlg.options import Decoding
 from sdlg.records import Question
 from served import ASKED, PATIENCE, QUESTION, STORY, comparable, held_up, is_branch, pipeline, texts, whole

@@ -32,7 +32,7 @@ from sdlg.errors import (
     ServerFailed,
     TimedOut,
 )
-from sdlg.models.server.connecting import connect
+from sdlg.models.server.served import connect
 from sdlg.models.server.connection import Nonsense
 from served import (
     DEAD,

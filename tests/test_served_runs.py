@@ -26,7 +26,7 @@ from sdlg.errors import (
 )
 from sdlg.evaluation import run_models
 from sdlg.evaluation.store import STAGES, Store
-from sdlg.models.server.connecting import connect
+from sdlg.models.server.served import connect
 from served import ASKED, HASTE, PATIENCE, QUESTION, ROME, Nli, is_branch, pipeline, until
 
 pytestmark = pytest.mark.usefixtures("plain_environment")

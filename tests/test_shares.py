@@ -70,7 +70,7 @@ def test_a_certain_answer_has_all_probability_and_nothing_is_drawn():
     (own,) = result.clusters
     assert (own.low, own.probability, own.high) == pytest.approx((1.0, 1.0, 1.0))
     assert result.draws == ()
-    assert result.semantic_entropy == pytest.approx(0.0)
+    assert result.estimates["share_entropy"].value == pytest.approx(0.0)
 
 
 def test_known_answers_count_exactly_and_draws_share_the_rest():
@@ -102,36 +102,27 @@ def test_chao_shen_of_equal_draws_is_nothing_and_of_many_draws_the_entropy():
     assert np.median(posterior_entropies(many, np.random.default_rng(0))) == pytest.approx(math.log(2), abs=0.01)
 
 
-def test_the_headline_has_an_interval_and_says_what_it_is():
-    headline = fake_pipeline().ask(QUESTION).estimates["semantic_entropy"]
-    assert headline.options == {"estimator": "chao_shen", "draws": "5", "drawn_by": "arithmetic"}
-    assert headline.low <= headline.value <= headline.high
+def test_the_entropy_of_the_shares_has_an_interval_and_says_what_it_is():
+    found = fake_pipeline().ask(QUESTION).estimates["share_entropy"]
+    assert found.options == {"estimator": "chao_shen", "draws": "5", "drawn_by": "arithmetic"}
+    assert found.low <= found.value <= found.high
 
 
 @pytest.mark.parametrize("options", [{"draws": 0}, PAPER])
-def test_without_draws_the_headline_is_the_papers_and_there_are_no_percentages(options):
+def test_without_draws_there_are_no_percentages_and_no_entropy_of_them(options):
     result = fake_pipeline(**options).ask(QUESTION)
-    assert "weighting" in result.estimates["semantic_entropy"].options
+    assert result.estimates.keys() == {"semantic_entropy"}
     assert {cluster.probability for cluster in result.clusters} == {None}
     assert result.draws == ()
 
 
-@pytest.mark.parametrize("method", ["sdlg", "multinomial", "arithmetic", "steered"])
-@pytest.mark.parametrize("draws", [0, 5])
-def test_the_score_that_ranks_is_the_papers_with_draws_and_without(method, draws):
-    result = fake_pipeline(method=method, draws=draws).ask(QUESTION)
-    plain = fake_pipeline(method=method, draws=0).ask(QUESTION)
-    assert result.score == plain.score
-    assert result.to_dict()["score"] == {"name": result.score_name, "value": result.score}
-    assert result.estimates[result.score_name].value == result.score
-
-
-def test_draws_change_none_of_the_samples_or_their_measures():
-    with_draws, without = (fake_pipeline(draws=draws).ask(QUESTION) for draws in (5, 0))
+@pytest.mark.parametrize("method", ["sdlg", "multinomial", "arithmetic"])
+def test_draws_change_none_of_the_samples_or_their_measures(method):
+    asked = {"method": method, "measures": ["PE", "DSE"]}
+    with_draws, without = (fake_pipeline(draws=draws, **asked).ask(QUESTION) for draws in (5, 0))
     assert [s.generation for s in with_draws.samples] == [s.generation for s in without.samples]
-    for name, estimate in without.estimates.items():
-        if name != "semantic_entropy":
-            assert with_draws.estimates[name] == estimate
+    for name in ("semantic_entropy", "PE", "DSE"):
+        assert with_draws.estimates[name] == without.estimates[name]
     scores = [[cluster.score_share for cluster in result.clusters] for result in (with_draws, without)]
     assert scores[0][: len(scores[1])] == scores[1]
 
@@ -140,30 +131,5 @@ def test_a_model_without_whole_distributions_draws_by_seeds():
     model = ScriptedModel(CAPITAL)
     model.capabilities = replace(model.capabilities, strategies=frozenset({"greedy", "multinomial"}))
     result = Pipeline(model, FakeNli(MEANINGS)).ask(QUESTION)
-    assert result.estimates["semantic_entropy"].options["drawn_by"] == "multinomial"
+    assert result.estimates["share_entropy"].options["drawn_by"] == "multinomial"
     assert len(result.draws) == 5
-
-
-# -- where it wavers --------------------------------------------------------------------------------------------
-
-
-def test_a_word_wavers_by_the_mass_of_what_means_something_else_there():
-    words = {word.text: word for word in fake_pipeline(samples=20).ask(QUESTION).words}
-    assert words["Paris"].wavering == pytest.approx(0.25 + 0.15)  # Lyon, Nice; " paris" is the answer's word
-    assert words["Paris"].not_looked_at == pytest.approx(0.05)
-    assert words["is"].wavering == 0.0  # "was" means the same
-    assert words["It"].wavering == pytest.approx(0.1)  # "Paris" means the same, "Lyon" does not
-
-
-def test_a_word_of_several_tokens_is_left_at_each_of_them():
-    script = {"": {"Mar": 0.8, "Lyon": 0.2}, "Mar": {"seille": 0.5, "bella": 0.4, "burg": 0.1}}
-    (word,) = fake_pipeline(script, {}, samples=3, positions="all").ask(QUESTION).words
-    assert word.wavering + word.not_looked_at == pytest.approx(1 - 0.8 * 0.5)
-    assert word.wavering == pytest.approx(0.2 + 0.8 * 0.4)
-    assert word.not_looked_at == pytest.approx(0.8 * 0.1)
-
-
-def test_nothing_is_said_to_waver_where_nothing_was_branched():
-    for method in ("multinomial", "arithmetic"):
-        words = fake_pipeline(method=method).ask(QUESTION).words
-        assert {(word.wavering, word.not_looked_at) for word in words} == {(None, None)}

@@ -17,9 +17,10 @@ import synthetic_example
 import toy_model
 import toy_study
 from conftest import vectors
-from sdlg.measures import semantic
-from sdlg.measures.base import MeasureInputs
+from sdlg.measures import MeasureInputs, semantic
+from sdlg.measures.branches import branch_log_masses
 from sdlg.measures.table import find_measure
+from sdlg.measures.tokens import total_logprobs
 from toy_model import Meaning, Tree, Words, make_tree, random_tree
 from toy_study import Way, sample
 
@@ -60,7 +61,7 @@ def test_true_entropy_is_the_closed_form():
 def test_every_sampler_gives_the_likelihoods_of_the_tree(trees, way):
     for tree in trees[:3]:
         samples = sample(tree, way, 8, seed=1)
-        for text, total in zip(samples.texts, semantic.total_logprobs(samples), strict=True):
+        for text, total in zip(samples.texts, total_logprobs(samples), strict=True):
             assert math.exp(total) == pytest.approx(tree.outputs[toy_model.words_of(text)], rel=1e-9)
 
 
@@ -80,8 +81,8 @@ def test_clusters_are_the_meanings(trees):
 def test_growing_samplers_give_the_same_first_sequences_whatever_is_asked_for(trees):
     for way in (way for way in toy_study.WAYS.values() if way.grows):
         few, many = (sample(trees[1], way, count, seed=2) for count in (4, 12))
-        assert toy_study.first(many, 4).identities == few.identities
-        assert toy_study.first(many, 4).clusters == few.clusters
+        assert many.first(4).identities == few.identities
+        assert many.first(4).clusters == few.clusters
 
 
 # -- branch mass ------------------------------------------------------------------------------------------------
@@ -108,7 +109,7 @@ def test_branch_mass_with_sampled_branches_is_unbiased_per_stratum():
     for seed in range(runs):
         samples = sample(tree, SAMPLED, 1000, seed=seed, **ALL_BRANCHES)
         answer, *branches = map(toy_model.words_of, samples.texts)
-        masses = np.exp(semantic.branch_log_masses(samples)[1:])
+        masses = np.exp(branch_log_masses(samples)[1:])
         for words, mass in zip(branches, masses, strict=True):
             stratum = stratum_of(words, answer)
             assert mass == pytest.approx(sum(exact_strata(tree, answer)[stratum].values()), rel=1e-9)
@@ -192,6 +193,7 @@ def test_the_examples_sums_are_those_of_the_package():
     logprobs = tuple((math.log(paper.p_y[y]),) for y in draws)
     samples = MeasureInputs(logprobs, tuple(draws.tolist()), tuple(paper.clusters[y] for y in draws))
     counts = np.bincount(draws, minlength=4)[None].astype(float)
-    for duplicates, estimator in (("counted", synthetic_example.sum_counted), ("unique", synthetic_example.sum_unique)):
-        masses = semantic.cluster_log_masses(samples, semantic.total_logprobs(samples), duplicates=duplicates)
+    distinct = np.unique(draws, return_index=True)[1].tolist()
+    for kept, estimator in ((None, synthetic_example.sum_counted), (distinct, synthetic_example.sum_unique)):
+        masses = semantic.cluster_log_masses(samples, total_logprobs(samples), kept)
         assert estimator(counts, paper)[0] == pytest.approx(semantic.shares(masses), abs=1e-12)

@@ -13,13 +13,13 @@ from conftest import tiny_lm, tiny_model, word_tokenizer
 from reference import decode_from_scratch, next_logprobs
 from sdlg.models import load_model
 from sdlg.models.base import DecodeRequest
-from sdlg.models.local.decoding import score_paths
-from sdlg.models.local.kv_tree import PaddedRows, SeparateCaches
-from sdlg.models.local.layouts import LAYOUTS, choose_layout
-from sdlg.models.local.masked_tree import MaskedTree
-from sdlg.models.local.network import Network
-from sdlg.models.local.prefix_kv import PrefixKV
-from sdlg.models.local.transformers_model import TransformersModel
+from sdlg.models.transformers.decoding import score_paths
+from sdlg.models.transformers.kv_tree import PaddedRows, SeparateCaches
+from sdlg.models.transformers.layouts import LAYOUTS, choose_layout
+from sdlg.models.transformers.masked_tree import MaskedTree
+from sdlg.models.transformers.network import Network
+from sdlg.models.transformers.prefix_cache import PrefixKV
+from sdlg.models.transformers.model import TransformersModel
 from sdlg.options import Decoding
 from sdlg.records import Prompt, StopRule
 
@@ -226,7 +226,7 @@ def test_every_prefix_comes_to_its_end_also_one_as_long_as_an_answer_may_be(stra
 
 
 def test_more_paths_than_fit_at_once_take_turns_and_stay_the_same(monkeypatch):
-    from sdlg.models.local import transformers_model as transformers_lm
+    from sdlg.models.transformers import model as transformers_lm
 
     decoding = Decoding(strategy="multinomial", max_tokens=5)
     together = tiny_lm("llama").decode(DecodeRequest(PROMPT, [()] * 11, decoding, seed=3))
@@ -266,7 +266,7 @@ def test_given_texts_are_scored_as_from_scratch(family, layout, monkeypatch):
     lm.decode(DecodeRequest(PROMPT, [()], GREEDY))  # the prefix is longer than the prompt
     wanted = score_by_steps(lm, TEXTS, [2, 40])
     for tokens in (128, 3):  # at once, and in pieces
-        monkeypatch.setattr("sdlg.models.local.kv_tree._PASS_TOKENS", tokens)
+        monkeypatch.setattr("sdlg.models.transformers.kv_tree._PASS_TOKENS", tokens)
         for found, row in zip(score_texts(lm, TEXTS, [2, 40]), wanted, strict=True):
             assert found == pytest.approx(row, abs=1e-4)
         for found, row in zip(score_texts(lm, TEXTS, []), wanted, strict=True):
@@ -341,7 +341,7 @@ def watch_trees(monkeypatch):
 @pytest.mark.parametrize("family", ["llama", "gemma3", "mistral", "qwen3", "opt", "gpt2"])
 def test_long_paths_look_at_their_own_lanes_only(family, monkeypatch):
     """Seven paths that leave the prefix at different places and end at different times, each as from scratch."""
-    monkeypatch.setattr("sdlg.models.local.masked_tree._MANY_COLUMNS", 20)
+    monkeypatch.setattr("sdlg.models.transformers.masked_tree._MANY_COLUMNS", 20)
     prefix_kv = PrefixKV(Network(tiny_model(family)), native=False)
     prefix = [5, 9, 17, 33, 21, 40]
     prefix_kv.extend(prefix)
@@ -369,7 +369,7 @@ def test_long_paths_look_at_their_own_lanes_only(family, monkeypatch):
 
 def test_an_ended_path_that_is_kept_does_not_lead_the_others_astray(monkeypatch):
     """As in a search that remembers its best hypothesis: then the columns that are left are no grid."""
-    monkeypatch.setattr("sdlg.models.local.masked_tree._MANY_COLUMNS", 20)
+    monkeypatch.setattr("sdlg.models.transformers.masked_tree._MANY_COLUMNS", 20)
     prefix_kv = PrefixKV(Network(tiny_model("llama")), native=False)
     prefix_kv.extend([5, 9, 17])
     tree, nodes = MaskedTree(prefix_kv), [2, 2, 1, 0]
@@ -395,7 +395,7 @@ def test_an_ended_path_that_is_kept_does_not_lead_the_others_astray(monkeypatch)
 @pytest.mark.parametrize("family", ["llama", "gemma3"])
 def test_paths_that_have_ended_leave_no_columns(family, monkeypatch):
     """Twelve paths of which one goes on."""
-    monkeypatch.setattr("sdlg.models.local.masked_tree._MANY_COLUMNS", 16)
+    monkeypatch.setattr("sdlg.models.transformers.masked_tree._MANY_COLUMNS", 16)
     prefix_kv = PrefixKV(Network(tiny_model(family)), native=False)
     prefix_kv.extend([5, 9, 17])
     columns, looked_at = watch_trees(monkeypatch)
@@ -427,7 +427,7 @@ def test_long_answers_and_short_ones_share_memory_that_only_the_long_ones_need(m
     columns, _ = watch_trees(monkeypatch)
     wanted = TransformersModel(tiny_model("llama"), word_tokenizer()).decode(request).continuations
     most = max(columns)
-    monkeypatch.setattr("sdlg.models.local.masked_tree._MANY_COLUMNS", 16)
+    monkeypatch.setattr("sdlg.models.transformers.masked_tree._MANY_COLUMNS", 16)
     columns.clear()
     found = TransformersModel(tiny_model("llama"), word_tokenizer()).decode(request).continuations
     assert [one.token_ids for one in found] == [one.token_ids for one in wanted]
@@ -441,7 +441,7 @@ def test_a_search_keeps_the_columns_of_its_best_hypothesis(strategy, monkeypatch
     decoding = Decoding(strategy=strategy, max_tokens=30, beams=4)
     request = DecodeRequest(PROMPT, [()], decoding)
     wanted = TransformersModel(tiny_model("llama"), word_tokenizer()).decode(request).continuations[0]
-    monkeypatch.setattr("sdlg.models.local.masked_tree._MANY_COLUMNS", 8)
+    monkeypatch.setattr("sdlg.models.transformers.masked_tree._MANY_COLUMNS", 8)
     columns, _ = watch_trees(monkeypatch)
     lm = TransformersModel(tiny_model("llama"), word_tokenizer())
     assert lm.decode(request).continuations[0].token_ids == wanted.token_ids
@@ -451,7 +451,7 @@ def test_a_search_keeps_the_columns_of_its_best_hypothesis(strategy, monkeypatch
 
 
 def test_a_layout_is_tried_once_for_the_same_files(tiny_folders, tmp_path, monkeypatch):
-    from sdlg.models.local import layout_memory
+    from sdlg.models.transformers import layouts as layout_memory
 
     monkeypatch.setenv("SDLG_HOME", str(tmp_path / "home"))
     folder = tmp_path / "model"

@@ -15,7 +15,7 @@ from functools import cached_property, partial
 from types import TracebackType
 from typing import Any, Unpack
 
-from .calibration import CalibrationSource, calibrations_for, given_calibration
+from .calibration import CalibrationSource, calibrations_for, read_calibration
 from .clustering import PairMemory, cluster_answers
 from .clustering.same_answer import fit_fingerprint
 from .concurrency.in_flight import in_thread, run_in_flight
@@ -34,6 +34,7 @@ from .options import (
     DEFAULT_METHOD,
     DEFAULT_MODEL,
     DEFAULT_NLI,
+    NONE,
     PACKAGED,
     PRESETS,
     Keywords,
@@ -96,7 +97,7 @@ class Pipeline:
         self.preset, self._watch = preset, watch
         self.options = (options or pick("preset", PRESETS, preset)).updated(**changes)  # told before models are loaded
         self.method = _method(method)
-        self._calibration, self._own_measures = given_calibration(calibration), several(measures)
+        self._calibration, self._own_measures = read_calibration(calibration), several(measures)
         find_measures(self._own_measures)  # unknown measures are told now, too
         if models is None:
             models = Models(model, nli, replace(loading or Loading(), **places))
@@ -123,14 +124,14 @@ class Pipeline:
         other.options = start.updated(**named)
         other._own_measures = tuple(dict.fromkeys((*self._own_measures, *several(measures))))
         if calibration is not None:
-            other._calibration = given_calibration(calibration)
+            other._calibration = read_calibration(calibration)
         other._calibrate()
         return other
 
     def _calibrate(self) -> None:
         """Find the calibration; an error where one was named that says nothing of these answers."""
         self.calibrations = calibrations_for(self._calibration, *self._origin)
-        self.calibrations.check_setup(*self._origin)
+        self.calibrations.check(*self._origin)
         self.measures = tuple(dict.fromkeys((*self._own_measures, *self.calibrations.measure_names)))
 
     @property
@@ -215,7 +216,7 @@ class Pipeline:
             measured = measure(inputs, asked, self.measures, self._input_models(), also={"clusters"})
             clusters = measured.inputs.clusters or tuple(range(len(samples)))
             sampled = numbered(Sampled(samples, (), Cost()), clusters)
-            return self.changed(method=GIVEN)._result(asked, sampled, measured)
+            return self.changed(method=GIVEN, calibration=NONE)._result(asked, sampled, measured)
 
     # -- the steps, which experiments call one by one -------------------------------------------------------------
 
@@ -268,18 +269,18 @@ class Pipeline:
             options=self.options,
             setup=self.setup,
             cost=sampled.cost + measured.cost + Cost(seconds={"estimates": time.perf_counter() - started}),
-            notes=(*sampled.notes, *self._notes(question)),
+            notes=(*sampled.notes, *self._notes()),
             evidence=evidence_dict(measured.inputs) if self.measures else {},
         )
-        return replace(result, risk=self.calibrations.risk_of(result))
+        return self.calibrations.applied_to(result)
 
-    def _notes(self, question: Question) -> list[str]:
-        """What a reader must know of the models and of the calibration."""
+    def _notes(self) -> list[str]:
+        """What a reader must know of the models."""
         if self.method == GIVEN:
             return []
         judge = [self.models.nli.note] if isinstance(self.models.nli, LanguageModelJudge) else []
         shortcomings = self.models.language_model.capabilities.shortcomings
-        return [*shortcomings, *judge, *self.calibrations.differences(question, *self._origin)]
+        return [*shortcomings, *judge]
 
     def _input_models(self) -> MeasuringModels:
         return self.models.for_measures(self.options.prompt, self.options.clustering)

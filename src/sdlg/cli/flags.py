@@ -151,11 +151,11 @@ def _probed(parsed: argparse.Namespace) -> str | LanguageModel:
 
 def named_setup(parsed: argparse.Namespace) -> Setup:
     """What the pipeline's results will say that they were made with, before any model is loaded."""
+    from ..calibration import calibrations_for
     from ..measures.measuring import asked_measures
     from ..models import chosen_engine
     from ..nli import is_language_model
     from ..pipeline import chosen_setup
-    from ..risk import calibrations_for
 
     options, method = options_from(parsed.preset, named_options(parsed)), parsed.method.replace("-", "_")
     calibrations = calibrations_for(parsed.calibration, parsed.model, parsed.nli, method, options)
@@ -164,7 +164,7 @@ def named_setup(parsed: argparse.Namespace) -> Setup:
         dtype=parsed.dtype, tokenizer=parsed.tokenizer, similarity_model=parsed.similarity_model,
         other_models=tuple(names_in(parsed.other_models)),
         gradients=parsed.gradients if is_language_model(parsed.nli) else None,
-        engine=chosen_engine(parsed.model, named_engine(parsed)),
+        engine=chosen_engine(parsed.model, parsed.engine),
     )  # fmt: skip
 
 

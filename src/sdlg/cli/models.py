@@ -41,7 +41,7 @@ def add_models_command(commands: Any) -> None:
 
 def _check(parsed: argparse.Namespace) -> int:
     quiet_transformers()
-    from ..models.server.connecting import connect
+    from ..models.server.served import connect
 
     model = connect(parsed.address, tokenizer=parsed.tokenizer, retry_seconds=parsed.retry_seconds)
     methods = _methods(model)

@@ -103,6 +103,14 @@ def fitted_file(nli: str) -> Path:
     return home_folder() / "same_answer" / f"{readable}-{hashlib.sha256(nli.encode()).hexdigest()[:8]}.json"
 
 
+def fit_fingerprint(nli: str) -> str | None:
+    """Return a short hash of the user's own fit for an NLI model; None: the packaged one is used."""
+    if not fitted_file(nli).is_file():
+        return None
+    fit = fitted_same_answer(nli)
+    return hashlib.sha256(json.dumps([sorted(fit.weights.items()), fit.threshold]).encode()).hexdigest()[:16]
+
+
 @lru_cache(maxsize=64)
 def _packaged(nli: str) -> SameAnswer:
     table = json.loads(_PACKAGED.read_text(encoding="utf-8"))

@@ -2,7 +2,7 @@
 
 In: a function and things to do. Out: (thing, its finished future), in their order or as they finish. With one in
 flight everything happens in the calling thread. Classifiers and encoders are `one_at_a_time`: threads take turns with
-them; those that decode on one local model share its passes (gathering.py).
+them; those that decode on one local model share its passes (shared_passes.py).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _AHEAD = 4  # times in flight: how far others may go on while the first of them 
 def run_in_flight(
     work: Callable[[A], B], items: Iterable[A], count: int, *, ordered: bool = True
 ) -> Generator[tuple[A, Future[B]], None, None]:
-    """Work on so many at once. Whoever stops asking for more cancels what is under way."""
+    """Work on so many items at once. Whoever stops asking for more cancels what is under way."""
     if count < 1:
         raise BadOption(f"in_flight must be at least 1, not {count}")
     if count == 1:
@@ -76,7 +76,7 @@ async def in_thread(
     seconds: float | None = None,
     ended: Callable[[], None] | None = None,
 ) -> B:
-    """Work that waits, for `await`. Cancelling it stops the work at its next step.
+    """Run work in a thread, for `await`. Cancelling it stops the work at its next step.
 
     The time it may take counts from now, so waiting until a thread is free is part of it. `ended` is called, in
     whichever thread, when the work has really stopped: that is later than its caller has given it up.
@@ -99,7 +99,6 @@ async def in_thread(
 
 @cache
 def _threads() -> ThreadPoolExecutor:
-    """For those who have no pool of their own."""
     return ThreadPoolExecutor(thread_name_prefix="sdlg")
 
 
@@ -111,7 +110,7 @@ S = TypeVar("S", bound=_TakesTurns)
 
 
 def one_at_a_time(method: Callable[Concatenate[S, P], B]) -> Callable[Concatenate[S, P], B]:
-    """A method that only one thread runs at once, under the object's lock `_turn`, within the caller's limit."""
+    """Let only one thread run a method at once, under the object's lock `_turn`, within the caller's limit."""
 
     @wraps(method)
     def with_turn(self: S, /, *args: P.args, **kwargs: P.kwargs) -> B:

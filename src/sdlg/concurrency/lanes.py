@@ -23,37 +23,26 @@ class Lanes:
     """Who runs now. Threads share it."""
 
     def __init__(self) -> None:
-        self._short = 0
-        self._changed = Condition()
+        self.short_count = 0  # pieces of short work that run now
+        self.changed = Condition()
 
     @contextmanager
     def short(self) -> Iterator[None]:
         """What is done inside goes first."""
-        with self._changed:
-            self._short += 1
+        with self.changed:
+            self.short_count += 1
         try:
             yield
         finally:
-            with self._changed:
-                self._short -= 1
-                self._changed.notify_all()
+            with self.changed:
+                self.short_count -= 1
+                self.changed.notify_all()
 
     @contextmanager
     def long(self) -> Iterator[None]:
         """What is done inside gives way at its steps."""
         with pausing(_LongWork(self).give_way):
             yield
-
-    @property
-    def has_short(self) -> bool:
-        """Whether short work runs now."""
-        return self._short > 0
-
-    def wait_for_change(self) -> None:
-        """Until short work has ended, or a moment has passed."""
-        with self._changed:
-            if self._short:
-                self._changed.wait(_LOOK_AGAIN_SECONDS)
 
 
 class _LongWork:
@@ -66,18 +55,13 @@ class _LongWork:
 
     def give_way(self) -> None:
         """Wait while short work runs and this one has had its share."""
-        now = time.monotonic()
         if self._resumed is not None:
-            self._computed += now - self._resumed
-        if not self._lanes.has_short:
-            self._resumed = None
-            return
-        while self._lanes.has_short and self._computed >= LONG_SHARE * (self._computed + self._paused):
-            self._wait()
-        self._resumed = time.monotonic() if self._lanes.has_short else None
-
-    def _wait(self) -> None:
-        began = time.monotonic()
-        self._lanes.wait_for_change()
-        self._paused += time.monotonic() - began
-        raise_if_over()
+            self._computed += time.monotonic() - self._resumed
+        while self._lanes.short_count and self._computed >= LONG_SHARE * (self._computed + self._paused):
+            began = time.monotonic()
+            with self._lanes.changed:
+                if self._lanes.short_count:
+                    self._lanes.changed.wait(_LOOK_AGAIN_SECONDS)
+            self._paused += time.monotonic() - began
+            raise_if_over()
+        self._resumed = time.monotonic() if self._lanes.short_count else None

@@ -22,11 +22,11 @@ from ..errors import BadOption, Cancelled, TimedOut
 
 T = TypeVar("T")
 
-_LOOK_AGAIN_SECONDS = 0.05  # a lock cannot be told to give up waiting: how soon a cancellation is seen
+_LOOK_AGAIN_SECONDS = 0.05  # how soon a thread that waits for a lock sees a cancellation
 
 
 class Limit:
-    """A deadline, and a way to say that it is over. Any thread may cancel it."""
+    """A deadline, and a way to end it before. Any thread may cancel it."""
 
     def __init__(self, seconds: float | None = None) -> None:
         if seconds is not None and not seconds > 0:
@@ -59,14 +59,14 @@ class Limit:
             self._outer.check()
 
     def remaining(self) -> float | None:
-        """Seconds left; None: as long as it takes."""
+        """Return the seconds left; None: no deadline."""
         own = None if self._end is None else max(self._end - time.monotonic(), 0.0)
         outer = self._outer.remaining() if self._outer else None
         known = [seconds for seconds in (own, outer) if seconds is not None]
         return min(known, default=None)
 
     def wait(self, future: Future[T]) -> T:
-        """Its result; it is cancelled when the limit is over first."""
+        """Return a future's result; cancel it when the limit is over first."""
         with self._lock:
             self._waiting.add(future)
         try:
@@ -86,15 +86,10 @@ class Limit:
             with self._lock:
                 self._waiting.discard(future)
 
-    def _enter(self) -> None:
+    def _join(self, change: Callable[[set[Limit], Limit], None]) -> None:
         if self._outer is not None:
             with self._outer._lock:
-                self._outer._inner.add(self)
-
-    def _leave(self) -> None:
-        if self._outer is not None:
-            with self._outer._lock:
-                self._outer._inner.discard(self)
+                change(self._outer._inner, self)
 
 
 _current: ContextVar[Limit | None] = ContextVar("limit", default=None)
@@ -104,19 +99,19 @@ _locks_held: ContextVar[int] = ContextVar("locks_held", default=0)
 
 @contextmanager
 def limited(limit: Limit) -> Iterator[Limit]:
-    """The limit holds for all that is called inside."""
+    """Apply a limit to all that is called inside."""
     token = _current.set(limit)
-    limit._enter()
+    limit._join(set.add)
     try:
         yield limit
     finally:
-        limit._leave()
+        limit._join(set.discard)
         _current.reset(token)
 
 
 @contextmanager
 def pausing(pause: Callable[[], None]) -> Iterator[None]:
-    """Inside, `pause` is called at every step at which no lock is held. It returns when the work may go on."""
+    """Call `pause` at every step inside at which no lock is held; it returns when the work may go on."""
     token = _pause.set(pause)
     try:
         yield
@@ -146,7 +141,7 @@ def raise_if_over() -> None:
 
 @contextmanager
 def holding(lock: RLock) -> Iterator[None]:
-    """With this lock, unless the limit that holds here is over before it is free."""
+    """Hold a lock; raise if the limit that holds here is over before it is free."""
     check_limit()
     while not lock.acquire(timeout=_LOOK_AGAIN_SECONDS):
         check_limit()
@@ -159,5 +154,5 @@ def holding(lock: RLock) -> Iterator[None]:
 
 
 def wait_for(future: Future[T]) -> T:
-    """A future's result, unless the limit that holds here is over first."""
+    """Return a future's result; raise if the limit that holds here is over first."""
     return (_current.get() or Limit()).wait(future)

@@ -1,13 +1,12 @@
-"""Fit the equivalence `answers` for an NLI model on answers that people judged, and say how good that model is.
+"""Fit the equivalence `answers` for an NLI model on answers that people judged. Uses scikit-learn.
 
 In: judged answers, `{id, question, answers: [{text, right}]}` on each line, in a part to fit on and one to choose on.
 Out: a `SameAnswer` and its figures. Two right answers are the same, a right and a wrong one are not, two wrong ones are
 unknown.
 
-Two experts are fitted by logistic regression: what the words say, on all of train, and what the network says, on a part
-of it (`is_held_out`, which the embedded model was not trained on). Dev then chooses how much the words weigh against
-the network, and the threshold. Yes/no questions and refusals are too rare among judged answers to be fitted: their
-weight is fixed.
+Two logistic regressions are fitted: what the words say, on all of train, and what the network says, on a part of it
+(`is_held_out`, which the embedded model was not trained on). Dev then chooses how much the words weigh against the
+network, and the threshold. Yes/no questions and refusals are too rare among judged answers: their weight is fixed.
 """
 
 from __future__ import annotations
@@ -23,21 +22,24 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.linear_model import LogisticRegression
 
 from ..clustering.same_answer import FEATURES, Array, SameAnswer, features
 from ..errors import RunError
 from ..nli.base import NliModel, NliProbabilities
 
+try:
+    from sklearn.linear_model import LogisticRegression
+except ImportError as error:
+    raise RunError("fitting needs scikit-learn: pip install 'sdlg[eval]'") from error
+
 _NETWORK = ("entailment", "weaker_entailment", "contradiction")
 _WORDS = ("shared_words", "overlap", "quantities_agree")
 _FIXED = {"polarities_agree": 4.0, "refusals_agree": 4.0}
 _MIXES = (0.0, 0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 2.0)
-_THRESHOLDS = np.arange(0.2, 0.81, 0.02)
+_THRESHOLDS = np.arange(0.2, 0.81, 0.02).round(2).tolist()
 _AS_GOOD = 0.002  # of balanced accuracy: far within its interval
 _LONGEST = 240  # characters of an answer
 _UNSURE = NliProbabilities(1 / 3, 1 / 3, 1 / 3)  # where no network is asked
-_LABELS = ("contradiction", "neutral", "entailment")
 
 Bools = NDArray[np.bool_]
 Watch = Callable[[str, int, int], None]  # what is being done, how much of it is done, of how much
@@ -56,35 +58,22 @@ class JudgedPair:
 
 
 @dataclass(frozen=True, slots=True)
-class Figure:
-    """How often an equivalence is right about pairs of one source."""
-
-    source: str
-    equivalence: str
-    same: float  # share of the same ones that it joins
-    different: float  # share of the different ones that it keeps apart
-    balanced: float
-    low: float  # of a 95 % interval of `balanced`, by resampling questions
-    high: float
-    pairs: int
-
-
-@dataclass(frozen=True, slots=True)
 class Fit:
     """The fitted equivalence, how much the words weigh in it, and how good it is on the part that chose it."""
 
     same_answer: SameAnswer
     words_share: float
-    figures: tuple[Figure, ...]
+    figures: tuple[str, ...]  # in words, for each source
 
 
 def fit_same_answer(nli: NliModel, train: Path, dev: Path, watch: Watch) -> Fit:
-    """All of it. The network is asked about a part of train and all of dev, in both directions."""
+    """Ask the network about a part of train and all of dev, in both directions; fit, choose and measure."""
     rows = read_rows(train)
     of_words = list(judged_pairs(rows))
-    words = _fit_expert(_WORDS, _words_table(of_words), of_words)
+    table = np.array([features(pair.question, pair.one, pair.other, _UNSURE, _UNSURE) for pair in of_words])
+    words = _fit_part(_WORDS, table, of_words)
     held_out = list(judged_pairs([row for row in rows if is_held_out(str(row["id"]))], most_same=1, most_different=2))
-    network = _fit_expert(_NETWORK, ask_all(nli, held_out, "fitting", watch), held_out)
+    network = _fit_part(_NETWORK, ask_all(nli, held_out, "fitting", watch), held_out)
     chosen_on = list(judged_pairs(read_rows(dev)))
     table = ask_all(nli, chosen_on, "choosing", watch)
     model, share = _choose(network, words, table, chosen_on)
@@ -92,7 +81,7 @@ def fit_same_answer(nli: NliModel, train: Path, dev: Path, watch: Watch) -> Fit:
 
 
 def read_rows(file: Path) -> list[dict[str, Any]]:
-    """JSON lines."""
+    """Read JSON lines."""
     try:
         with file.open(encoding="utf-8") as lines:  # str.splitlines would also split at U+2028 inside a text
             return [json.loads(line) for line in lines if line.strip()]
@@ -101,14 +90,14 @@ def read_rows(file: Path) -> list[dict[str, Any]]:
 
 
 def is_held_out(question_id: str, percent: int = 15) -> bool:
-    """Kept from the embedded model's training, for fitting the equivalence."""
+    """Return whether a question was kept from the embedded model's training, for fitting the equivalence."""
     return int(hashlib.sha256(question_id.encode()).hexdigest(), 16) % 100 < percent
 
 
 def judged_pairs(
     rows: Iterable[Mapping[str, Any]], most_same: int = 99, most_different: int = 99
 ) -> Iterator[JudgedPair]:
-    """Of every question so many pairs, drawn by its id."""
+    """Yield so many pairs of every question, drawn by its id."""
     for row in rows:
         answers = [answer for answer in row["answers"] if len(answer["text"]) <= _LONGEST]
         source = "".join(itertools.takewhile(str.isalpha, str(row["id"])))
@@ -123,7 +112,7 @@ def judged_pairs(
 
 
 def ask_all(nli: NliModel, pairs: Sequence[JudgedPair], doing: str, watch: Watch) -> Array:
-    """(pairs, features), question by question."""
+    """Return the features (pairs, features), asking question by question."""
     rows: list[Array] = []
     for question, group in itertools.groupby(pairs, key=lambda pair: pair.question):
         mine = [(pair.one, pair.other) for pair in group]
@@ -134,12 +123,8 @@ def ask_all(nli: NliModel, pairs: Sequence[JudgedPair], doing: str, watch: Watch
     return np.array(rows)
 
 
-def _words_table(pairs: Sequence[JudgedPair]) -> Array:
-    return np.array([features(pair.question, pair.one, pair.other, _UNSURE, _UNSURE) for pair in pairs])
-
-
-def _fit_expert(names: Sequence[str], table: Array, pairs: Sequence[JudgedPair]) -> dict[str, float]:
-    """Weights by name. All sources, and in each the same and the different, weigh alike."""
+def _fit_part(names: Sequence[str], table: Array, pairs: Sequence[JudgedPair]) -> dict[str, float]:
+    """Return weights by name. All sources, and in each the same and the different, weigh alike."""
     columns = table[:, [FEATURES.index(name) for name in names]]
     same, sources = _labels(pairs)
     weights = np.zeros(len(pairs))
@@ -156,34 +141,22 @@ def _labels(pairs: Sequence[JudgedPair]) -> tuple[Bools, NDArray[np.str_]]:
     return np.array([pair.same for pair in pairs]), np.array([pair.source for pair in pairs])
 
 
-def _mix(network: Mapping[str, float], words: Mapping[str, float], share: float) -> dict[str, float]:
-    names = ("constant", *FEATURES)
-    mixed = {n: network.get(n, 0.0) + share * words.get(n, 0.0) + _FIXED.get(n, 0.0) for n in names}
-    return {name: round(weight, 3) for name, weight in mixed.items()}
-
-
-def log_odds(weights: Mapping[str, float], table: Array) -> Array:
-    """(pairs,)."""
-    odds: Array = weights.get("constant", 0.0) + table @ np.array([weights.get(name, 0.0) for name in FEATURES])
-    return odds
-
-
 def balanced_accuracy(joined: Bools, same: Bools) -> float:
-    """The mean of what is right about the same and about the different."""
+    """Return the mean of what is right about the same and about the different."""
     return float((joined[same].mean() + (~joined[~same]).mean()) / 2)
 
 
 def _choose(
     network: Mapping[str, float], words: Mapping[str, float], table: Array, pairs: Sequence[JudgedPair]
 ) -> tuple[SameAnswer, float]:
-    """The mix and the threshold with the best balanced accuracy, the mean of all sources.
+    """Return the mix and the threshold with the best balanced accuracy, the mean of all sources.
 
     Of mixes that are as good, the one with most of the words, but no more than their own fit: networks take near names
     for each other. Of thresholds that are as good, the one nearest to one half.
     """
     same, sources = _labels(pairs)
     best: dict[float, tuple[float, float, SameAnswer]] = {}  # of each mix: score, nearness, model
-    for share, threshold in itertools.product(_MIXES, _THRESHOLDS.round(2).tolist()):
+    for share, threshold in itertools.product(_MIXES, _THRESHOLDS):
         model = SameAnswer(_mix(network, words, share), threshold)
         joined = _joined(model, table)
         parts = [balanced_accuracy(joined[sources == name], same[sources == name]) for name in sorted(set(sources))]
@@ -195,28 +168,34 @@ def _choose(
     return best[chosen][2], chosen
 
 
+def _mix(network: Mapping[str, float], words: Mapping[str, float], share: float) -> dict[str, float]:
+    names = ("constant", *FEATURES)
+    mixed = {n: network.get(n, 0.0) + share * words.get(n, 0.0) + _FIXED.get(n, 0.0) for n in names}
+    return {name: round(weight, 3) for name, weight in mixed.items()}
+
+
 def _joined(model: SameAnswer, table: Array) -> Bools:
-    joined: Bools = log_odds(model.weights, table) >= np.log(model.threshold / (1 - model.threshold))
+    log_odds = model.weights.get("constant", 0.0) + table @ np.array([model.weights.get(f, 0.0) for f in FEATURES])
+    joined: Bools = log_odds >= np.log(model.threshold / (1 - model.threshold))
     return joined
 
 
-def _figures(model: SameAnswer, table: Array, pairs: Sequence[JudgedPair]) -> Iterator[Figure]:
+def _figures(model: SameAnswer, table: Array, pairs: Sequence[JudgedPair]) -> Iterator[str]:
+    """Say how often the fit, and entailment in both directions, is right about pairs of each source."""
     same, sources = _labels(pairs)
-    ways = {
-        "answers": _joined(model, table),
-        "both directions > 1/2": table[:, FEATURES.index("weaker_entailment")] > 0,
-    }
+    entailed = table[:, FEATURES.index("weaker_entailment")] > 0
+    ways = {"answers": _joined(model, table), "both directions > 1/2": entailed}
     for source, (name, joined) in itertools.product(sorted(set(sources)), ways.items()):
-        mine = sources == source
-        groups = [pair.group for pair in pairs if pair.source == source]
-        low, high = _interval(joined[mine], same[mine], groups)
-        hits, misses = float(joined[mine][same[mine]].mean()), float(joined[mine][~same[mine]].mean())
-        score = balanced_accuracy(joined[mine], same[mine])
-        yield Figure(str(source), name, hits, 1 - misses, score, low, high, int(mine.sum()))
+        here, truth = joined[sources == source], same[sources == source]
+        low, high = _interval(here, truth, [pair.group for pair in pairs if pair.source == source])
+        yield (
+            f"{source:<6}{name:<24}same {here[truth].mean():.3f}  different {1 - here[~truth].mean():.3f}  "
+            f"balanced {balanced_accuracy(here, truth):.3f} [{low:.3f}, {high:.3f}] of {len(truth)} pairs"
+        )
 
 
 def _interval(joined: Bools, same: Bools, groups: Sequence[str], draws: int = 1000) -> tuple[float, float]:
-    """Bootstrap over questions, 95 %."""
+    """Return a 95 % interval of the balanced accuracy, by resampling questions."""
     members: dict[str, list[int]] = {}
     for k, group in enumerate(groups):
         members.setdefault(group, []).append(k)
@@ -226,22 +205,3 @@ def _interval(joined: Bools, same: Bools, groups: Sequence[str], draws: int = 10
         drawn = np.concatenate([places[k] for k in generator.integers(len(places), size=len(places))])
         scores.append(balanced_accuracy(joined[drawn], same[drawn]))
     return float(np.nanquantile(scores, 0.025)), float(np.nanquantile(scores, 0.975))
-
-
-def nli_accuracy(nli: NliModel, file: Path, limit: int, watch: Watch) -> tuple[float, int]:
-    """On rows with premise, hypothesis and label: the share that is right, and of how many.
-
-    Only odd rows count: the embedded model was trained on even ones.
-    """
-    rows = [row for row in read_rows(file) if row.get("label") in _LABELS][1::2]
-    rows = random.Random(0).sample(rows, min(limit, len(rows)))
-    right = 0
-    for begin in range(0, len(rows), 64):
-        part = rows[begin : begin + 64]
-        verdicts = nli.judge("", [(row["premise"], row["hypothesis"]) for row in part]).probabilities
-        right += sum(
-            max(_LABELS, key=lambda label: float(getattr(v, label))) == row["label"]
-            for v, row in zip(verdicts, part, strict=True)
-        )
-        watch(file.stem, begin + len(part), len(rows))
-    return right / max(1, len(rows)), len(rows)

@@ -1,1 +1,1 @@
-"""What every kind of model needs to be loaded and fed: devices, tokenizers, wheels, our folder of files, batches."""
+"""What every kind of model needs to be loaded and fed: devices, tokenizers, wheels, the cache folder, batches."""

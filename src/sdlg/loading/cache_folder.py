@@ -1,16 +1,18 @@
-"""Our cache folder, and writing to it so that a killed process leaves nothing broken.
+"""The cache folder: models made once, whole or not at all, and checked before they are used.
 
-`SDLG_HOME` names it; the default is a folder of ours under the user's cache folder.
+`SDLG_HOME` names it; the default is a folder under the user's cache folder.
 """
 
 from __future__ import annotations
 
 import errno
 import glob
+import json
 import os
 import re
 import shutil
 import sys
+import zlib
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -21,6 +23,8 @@ from filelock import FileLock, Timeout
 from ..errors import CacheUnavailable
 
 _PARTIAL = ".partial-"
+_LIST = "sdlg-files.json"
+_READ_AT_EVERY_START = 16_000_000  # bytes; of larger files only the size is checked, or starting would take longer
 _OS_ERROR = re.compile(r"\(os error (\d+)\)")
 _DISK_ERRORS = frozenset({
     errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EACCES, errno.EROFS, errno.EPERM,
@@ -28,7 +32,7 @@ _DISK_ERRORS = frozenset({
 
 
 def home_folder() -> Path:
-    """Where converted models are kept."""
+    """Return the folder where converted models are kept."""
     if named := os.environ.get("SDLG_HOME"):
         return Path(named).expanduser()
     if sys.platform == "win32":
@@ -38,8 +42,11 @@ def home_folder() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "sdlg"
 
 
+# -- making a folder ------------------------------------------------------------------------------------------------
+
+
 def make_folder_once(target: Path, fill: Callable[[Path], None]) -> Path:
-    """Make `target` by filling a folder beside it and renaming that: it is there whole or not at all."""
+    """Make `target` by filling a folder beside it and renaming that, with a list of its files; check it if it is there."""
     try:
         if not target.is_dir():
             _make_folder(target, fill)
@@ -50,6 +57,7 @@ def make_folder_once(target: Path, fill: Callable[[Path], None]) -> Path:
                 "Free some space there, or set SDLG_HOME to a folder that can hold about 600 MB."
             ) from error
         raise
+    check_files(target)
     return target
 
 
@@ -62,6 +70,7 @@ def _make_folder(target: Path, fill: Callable[[Path], None]) -> None:
     try:
         partial.mkdir()
         fill(partial)
+        list_files(partial)
         _rename(partial, target)
     finally:
         _discard(partial, lock)
@@ -69,7 +78,7 @@ def _make_folder(target: Path, fill: Callable[[Path], None]) -> None:
 
 def _lock_of(partial: Path) -> FileLock:
     """The system frees this lock when its process ends, however that happens, also for other machines and containers
-    that share the folder. Process ids say nothing there, and cannot be asked for without harm on Windows."""
+    that share the folder. Process ids say nothing there, and cannot be probed without harm on Windows."""
     return FileLock(partial.with_name(f"{partial.name}.lock"))
 
 
@@ -83,7 +92,7 @@ def _hold(lock: FileLock) -> None:
 
 
 def _discard(partial: Path, lock: FileLock) -> None:
-    """The folder first: while it is there, its lock is held."""
+    """Remove the folder first: while it is there, its lock is held."""
     shutil.rmtree(partial, ignore_errors=True)
     lock.release()
     with suppress(OSError):
@@ -124,3 +133,55 @@ def _disk_trouble(error: BaseException) -> str | None:
     if number in _DISK_ERRORS:
         return os.strerror(number)
     return os.strerror(errno.ENOSPC) if "No space left" in str(error) else None
+
+
+# -- checking a copy ------------------------------------------------------------------------------------------------
+
+
+def list_files(folder: Path) -> None:
+    """Write down what a folder holds, so that `check_files` can see whether it still does."""
+    files = {str(path.relative_to(folder)): _facts(path) for path in sorted(folder.rglob("*")) if path.is_file()}
+    (folder / _LIST).write_text(json.dumps(files, indent=1), encoding="utf-8")
+
+
+def check_files(folder: Path) -> None:
+    """Raise if a folder's files are not those of its list; a folder without a list is taken as it is."""
+    listed = folder / _LIST
+    if not listed.is_file():
+        return
+    try:
+        files = dict(json.loads(listed.read_bytes()))
+        wrong = [name for name, facts in files.items() if not _is_same(folder / name, facts)]
+    except (OSError, ValueError, TypeError, KeyError, RecursionError):
+        wrong = [_LIST]
+    if wrong:
+        raise CacheUnavailable(f"{folder / wrong[0]} is damaged. {_delete_and_start_again(folder)}")
+
+
+def advice_on(source: str | Path) -> str:
+    """Return what else to try where a model cannot be loaded: its copy on this machine may be incomplete.
+
+    A folder that a user named is no copy: never advise to delete it.
+    """
+    folder = Path(source) if Path(source).is_relative_to(home_folder()) else _hub_folder(str(source))
+    return f" If its files are not whole: {_delete_and_start_again(folder)}" if folder.is_dir() else ""
+
+
+def _delete_and_start_again(folder: Path) -> str:
+    return f"Delete the folder {folder} and start again: it is then made anew."
+
+
+def _hub_folder(name: str) -> Path:
+    """Return where the hub's library keeps a model of this name."""
+    from huggingface_hub.constants import HF_HUB_CACHE
+
+    return Path(HF_HUB_CACHE) / f"models--{name.replace('/', '--')}"
+
+
+def _facts(path: Path) -> dict[str, int]:
+    size = path.stat().st_size
+    return {"size": size, "crc32": zlib.crc32(path.read_bytes())} if size <= _READ_AT_EVERY_START else {"size": size}
+
+
+def _is_same(path: Path, facts: dict[str, int]) -> bool:
+    return path.is_file() and path.stat().st_size == facts["size"] and _facts(path) == facts

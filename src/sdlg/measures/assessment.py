@@ -30,7 +30,7 @@ def probability_not_true(inputs: MeasureInputs) -> float:
     reference="arXiv 2606.03846",
 )  # fmt: skip
 def clustered_self_assessment(inputs: MeasureInputs) -> float:
-    """1 − the model's probability for the answer's meaning, all meanings being offered as options."""
+    """1 − the model's probability for the answer's meaning as an option."""
     clusters = given(inputs.clusters)
     return 1.0 - given(inputs.assessment)[sorted(set(clusters)).index(clusters[0])]  # options by cluster number
 
@@ -40,7 +40,7 @@ def clustered_self_assessment(inputs: MeasureInputs) -> float:
     of_answer=True, undefined=_ALONE, reference=_VASHURIN,
 )  # fmt: skip
 def cocoa_log_likelihood(inputs: MeasureInputs) -> float:
-    """Unlikeliness of the answer × how little the other answers resemble it."""
+    """Unlikeliness of the answer × how little the others resemble it."""
     return -float(total_logprobs(inputs)[0]) * _dissimilarity_to_answer(inputs) + 0.0
 
 

@@ -150,7 +150,7 @@ def _identities(samples: Sequence[Sample]) -> tuple[Hashable, ...]:
 
 Function = Callable[[MeasureInputs], float]
 PAPER = "Aichberger et al. 2025, arXiv 2406.04306"
-OURS = "sdlg"  # no publication: defined here
+OURS = "this package"  # not published elsewhere
 SAMPLED = "N sampled answers"
 CLUSTERED = "N sampled answers + NLI of pairs of distinct answers"
 

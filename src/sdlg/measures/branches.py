@@ -86,7 +86,7 @@ def _weighted_log_masses(inputs: MeasureInputs) -> Array:
     reference=PAPER,
 )  # fmt: skip
 def semantic_entropy_sdlg(inputs: MeasureInputs) -> float:
-    """The paper's estimate: importance-weighted likelihoods, logarithm of the mass."""
+    """The paper's estimate: weighted likelihoods, logarithm of the mass."""
     if not _is_tree(inputs):
         return math.nan
     total = np.logaddexp.reduce(importance_log_weights(inputs))
@@ -132,7 +132,7 @@ def mass_beyond_answer(inputs: MeasureInputs) -> float:
     equation=f"1 − W(c¹)/ΣW, {_MASS}", reference=OURS,
 )  # fmt: skip
 def branch_disagreement(inputs: MeasureInputs) -> float:
-    """Of the probability that was explored, the share that means something else."""
+    """Share of the explored probability that means something else."""
     if not _is_tree(inputs):
         return math.nan
     clusters, log_masses = np.array(given(inputs.clusters)), branch_log_masses(inputs)
@@ -144,7 +144,8 @@ def branch_disagreement(inputs: MeasureInputs) -> float:
 
 @as_measure(
     "CoCoA_SDLG", needs={"logprobs", "clusters", "branchings"}, cost=BRANCHED, unit="nats per token",
-    undefined=_NO_TREE, equation="−log p(y¹)/T · (1 − W(c¹)/ΣW)", reference="sdlg, after Vashurin et al. 2025",
+    undefined=_NO_TREE, equation="−log p(y¹)/T · (1 − W(c¹)/ΣW)",
+    reference="this package, after Vashurin et al. 2025, arXiv 2502.04964",
 )  # fmt: skip
 def cocoa_sdlg(inputs: MeasureInputs) -> float:
     """Unlikeliness of the answer × branch disagreement."""
@@ -159,5 +160,5 @@ def cocoa_sdlg(inputs: MeasureInputs) -> float:
     equation=f"Σ W over distinct answers, {_MASS}",
 )  # fmt: skip
 def coverage(inputs: MeasureInputs) -> float:
-    """Share of all probability that the answer and its branches stand for."""
+    """Share of all probability that answer and branches stand for."""
     return explored_mass(inputs) if _is_tree(inputs) else math.nan

@@ -25,7 +25,7 @@ _UNDEFINED = "there is no other model, or one gives these answers no probability
 
 @as_measure(needs=_OWN, equation="H(p(c; w)) (Eq. 3, 4)", cost=CLUSTERED, reference=PAPER)
 def aleatoric_semantic_uncertainty(inputs: MeasureInputs) -> float:
-    """What this model itself leaves open: semantic entropy over distinct answers."""
+    """What this model leaves open: semantic entropy of distinct answers."""
     return proper_entropy(_own(inputs))
 
 

@@ -23,7 +23,7 @@ from ..nli.base import NliModel
 from ..options import Clustering, Decoding
 from ..records import Cost, Generation, Question
 from ..scoring.alignment import token_texts
-from ..similarity.base import SimilarityModel
+from ..similarity import SimilarityModel
 from .base import Array, MeasureInputs
 
 T = TypeVar("T")

@@ -63,7 +63,7 @@ def sar(inputs: MeasureInputs) -> float:
     equation="mean_n Σ_t −log p(y^n_t) R_nt / Σ_t R_nt (plain mean where ΣR = 0)",
 )  # fmt: skip
 def token_sar(inputs: MeasureInputs) -> float:
-    """Negative log-likelihood, tokens weighted by what they mean for the answer."""
+    """Negative log-likelihood, tokens weighted by their relevance."""
     return float(token_sars(inputs).mean())
 
 
@@ -73,5 +73,5 @@ def token_sar(inputs: MeasureInputs) -> float:
     equation="−mean_n log(p(y^n) + Σ_{m≠n} s_nm p(y^m) / 0.001)",
 )  # fmt: skip
 def sentence_sar(inputs: MeasureInputs) -> float:
-    """Negative log-likelihood, lower for answers that resemble likely others."""
+    """Negative log-likelihood, lower for answers like likely others."""
     return _shifted_to_sentences(inputs, total_logprobs(inputs))

@@ -74,7 +74,7 @@ def discrete_semantic_entropy(inputs: MeasureInputs) -> float:
     equation="−Σ_c (m_c/Σm) log m_c, m_c = Σ p(y)^(1/T) over all answers (Eq. 19 in Eq. 7)",
 )  # fmt: skip
 def semantic_entropy_proper(inputs: MeasureInputs) -> float:
-    """The paper's estimate for sampled or beam search answers: logarithm of the mass."""
+    """The paper's estimate for other samplers: logarithm of the mass."""
     return unnormalised_entropy(cluster_log_masses(inputs, mean_logprobs(inputs)))
 
 
@@ -93,7 +93,7 @@ def semantic_entropy_proper_normalised(inputs: MeasureInputs) -> float:
     reference="Kuhn et al. 2023, arXiv 2302.09664",
 )  # fmt: skip
 def semantic_entropy_improper(inputs: MeasureInputs) -> float:
-    """Semantic entropy as first published: a mean over clusters, not an expectation."""
+    """As first published: a mean over clusters, not an expectation."""
     return float(-cluster_log_masses(inputs, mean_logprobs(inputs)).mean())
 
 
@@ -127,7 +127,7 @@ def disagreement(inputs: MeasureInputs) -> float:
     equation="max(M N / (N − f₁), eigenvalue sum); eigenvalue sum if f₁ = N", reference=_MCCABE,
 )  # fmt: skip
 def semantic_alphabet_size(inputs: MeasureInputs) -> float:
-    """Estimated number of meanings, unseen ones included; for independent samples."""
+    """Number of meanings, unseen ones included; of independent samples."""
     counts = cluster_counts(inputs)
     repeated = counts.sum() - (counts == 1).sum()  # N − f₁
     spectral = graph.eigenvalue_sum(inputs)
@@ -139,7 +139,7 @@ def semantic_alphabet_size(inputs: MeasureInputs) -> float:
     equation="−Σ_c q log q / (1 − (1−q)^N), q = (M/A) N_c/N, A = semantic alphabet size", reference=_MCCABE,
 )  # fmt: skip
 def coverage_adjusted_entropy(inputs: MeasureInputs) -> float:
-    """Discrete semantic entropy corrected for unseen meanings; for independent samples.
+    """DSE corrected for unseen meanings; of independent samples.
 
     Each term is divided by its chance of having been seen. If all clusters are singletons, M/A may exceed 1, as
     published.

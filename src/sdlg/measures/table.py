@@ -29,8 +29,7 @@ def _declared_in(*modules: ModuleType) -> tuple[Measure, ...]:
 GROUPS: Mapping[str, tuple[Measure, ...]] = {
     "One answer and its branches (SDLG)": _declared_in(branches),
     "Meanings of sampled answers": _declared_in(semantic, shares),
-    "Likelihood": _declared_in(tokens),
-    "Likelihood and relevance": _declared_in(relevance),
+    "Likelihood": _declared_in(tokens, relevance),
     "Differences between answers": _declared_in(graph, spread),
     "Confidence in the answer": _declared_in(assessment),
     "Total = aleatoric + epistemic": _declared_in(decomposition),

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from ..errors import BadOption, ModelNotFound
-from ..loading.cores import CoreWatch
-from ..loading.devices import calm_threads, set_threads
-from ..options import EngineOptions, engine_options
+from ..loading.pretrained import calm_threads
+from ..options import Loading
 from .base import Capabilities, Continuation, Decoded, LanguageModel
 from .scripted import ScriptedModel
 from .server.address import check_showable, is_address, parse_address, same_model
@@ -20,8 +20,10 @@ __all__ = [
     "Decoded",
     "LanguageModel",
     "ScriptedModel",
+    "checked_name",
     "chosen_engine",
     "engine_of",
+    "full_name",
     "is_address",
     "load_model",
     "load_scorer",
@@ -30,13 +32,13 @@ __all__ = [
 
 
 def checked_name(name: str) -> str:
-    """A model's name, if it may be shown: an address with a key in it is refused."""
+    """Return a model's name, if it may be shown: an address with a key in it is refused."""
     check_showable(name)
     return name
 
 
 def full_name(name: str) -> str:
-    """A model's name with what the environment says of it: `server#x` is the address in OPENAI_BASE_URL."""
+    """Return a model's name with what the environment adds: `server#x` is the address in OPENAI_BASE_URL."""
     if not is_address(name):
         return name
     address = parse_address(name)
@@ -45,26 +47,26 @@ def full_name(name: str) -> str:
 
 def load_model(
     source: str | Path | LanguageModel | Sequence[Any],
-    *,
-    device: str | None = None,
-    dtype: str | None = None,
-    tokenizer: str | None = None,
-    retry_seconds: float | None = None,
-    engine: str | EngineOptions = "auto",
+    loading: Loading = Loading(),  # noqa: B008 (frozen)
 ) -> LanguageModel:
-    """`smollm2`, `gemma3-270m`, a hub name, a folder, a .gguf file, a server (http://…/v1#name), a loaded (model,
-    tokenizer), or a `LanguageModel` as it is. `tokenizer` and `retry_seconds` are for servers; `engine` is what runs it
-    here.
+    """Load a language model.
+
+    `source`: `smollm2`, `gemma3-270m`, a hub name, a folder, a .gguf file, a server (http://…/v1#name), a loaded
+    (model, tokenizer), or a `LanguageModel`, which is returned as it is.
     """
-    if isinstance(source, (str, Path)):
-        name, options = str(source), engine_options(engine)
+    if isinstance(source, str | Path):
+        name = str(source)
         if is_address(name):
-            return _connect(name, tokenizer, retry_seconds)
-        if chosen_engine(name, options) == "llama.cpp":
-            return _run_llama(name, options, device, dtype, tokenizer=tokenizer, retry_seconds=retry_seconds)
-        return _load(name, device, dtype, options)
-    if isinstance(source, (tuple, list)) and len(source) == 2:
-        from .local.transformers_model import TransformersModel
+            from .server.served import connect
+
+            return connect(name, tokenizer=loading.tokenizer, retry_seconds=loading.retry_seconds)
+        if chosen_engine(name, loading.engine) == "llama.cpp":
+            from .llama.model import load_llama
+
+            return load_llama(Path(name).expanduser(), loading, name=name)
+        return _load_transformers(name, loading)
+    if isinstance(source, tuple | list) and len(source) == 2:
+        from .transformers.model import TransformersModel
 
         return TransformersModel(*source)
     if hasattr(source, "decode") and hasattr(source, "capabilities"):
@@ -72,51 +74,37 @@ def load_model(
     raise ModelNotFound(f"cannot use a {type(source).__name__} as a language model; give a name or (model, tokenizer)")
 
 
-def load_scorer(source: Any, *, device: str | None = None, dtype: str | None = None) -> LanguageModel:
-    """A model that tells the likelihood of given texts: a .gguf file, too, which llama.cpp would not do."""
-    return load_model(source, device=device, dtype=dtype, engine="transformers")
+def load_scorer(
+    source: str | Path | LanguageModel | Sequence[Any],
+    loading: Loading = Loading(),  # noqa: B008 (frozen)
+) -> LanguageModel:
+    """Load a model that gives the likelihood of given texts: llama.cpp does not, so transformers runs .gguf files."""
+    return load_model(source, replace(loading, engine="transformers"))
 
 
-def _connect(name: str, tokenizer: str | None, retry_seconds: float | None) -> LanguageModel:
-    from .server.connecting import connect
-
-    return connect(name, tokenizer=tokenizer, retry_seconds=retry_seconds)
-
-
-def chosen_engine(name: str, engine: str | EngineOptions = "auto") -> str | None:
-    """What will run a .gguf file, which two engines can; None for all else."""
-    asked, is_file = engine_options(engine).engine, name.endswith(".gguf")
-    if asked == "llama.cpp" and not is_file:
+def chosen_engine(name: str, engine: str = "auto") -> str | None:
+    """Return what will run a .gguf file, which two engines can; None for all else."""
+    is_file = name.endswith(".gguf")
+    if engine == "llama.cpp" and not is_file:
         raise BadOption(f"llama.cpp runs .gguf files, and {name!r} is none; leave out --engine")
-    return ("llama.cpp" if asked == "auto" else asked) if is_file else None
+    return ("llama.cpp" if engine == "auto" else engine) if is_file else None
 
 
 def engine_of(model: LanguageModel) -> str | None:
-    """What runs a .gguf file that is loaded; None for all else."""
+    """Return what runs a .gguf file that is loaded; None for all else."""
     return getattr(model, "engine", None) if model.name.endswith(".gguf") else None
 
 
-def _run_llama(name: str, options: EngineOptions, device: str | None, dtype: str | None, **named: Any) -> LanguageModel:
-    from .llama.model import load_llama
-
-    if dtype is not None:
-        raise BadOption(f"--dtype is for --engine transformers: {name} is run with the weights that the file has")
-    return load_llama(Path(name).expanduser(), options, name=name, device=device, **named)
-
-
-def _load(name: str, device: str | None, dtype: str | None, options: EngineOptions) -> LanguageModel:
+def _load_transformers(name: str, loading: Loading) -> LanguageModel:
     calm_threads()
-    watch = CoreWatch.begin()
-    from .local import gguf as embedded
-    from .local.loading import load_transformers
+    from .transformers.gguf import EMBEDDED, converted_gguf
+    from .transformers.loading import load_transformers
 
     if not name.strip():
         raise ModelNotFound("the model's name is empty; give a hub name, a folder, a .gguf file, a server or 'smollm2'")
     source: str | Path = name
-    if name in embedded.EMBEDDED:
-        source = embedded.EMBEDDED[name]()
+    if name in EMBEDDED:
+        source = EMBEDDED[name]()
     elif name.endswith(".gguf"):
-        source = embedded.converted_gguf(Path(name).expanduser())
-    model = load_transformers(source, name=name, device=device, dtype=dtype)
-    set_threads(options.threads, watch)
-    return model
+        source = converted_gguf(Path(name).expanduser())
+    return load_transformers(source, name=name, device=loading.device, dtype=loading.dtype, threads=loading.threads)

@@ -13,7 +13,6 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..options import Decoding
 from ..records import Alternative, Cost, Generation, Prompt, Question, StopReason, StopRule
@@ -27,15 +26,12 @@ class Capabilities:
 
     strategies: frozenset[str]  # of `options.STRATEGIES`
     continues_prefixes: bool  # goes on from given answer tokens, as branches need
-    alternatives: int | None  # how many alternatives per step it can tell; None: all of them
-    embeddings: bool = False  # has `token_embeddings`
+    alternatives: int | None  # how many alternatives per step it lists; None: all of them
     scores_texts: bool = False  # has `score`
     context_tokens: int | None = None  # prompt and answer together; None: not known
     parameters: int | None = None  # None: not known
-    steers: bool = False  # lets a `Steering` move the distribution that it draws from
     in_flight: int = 1  # how many questions at once keep it busy, unless one says otherwise
     shortcomings: tuple[str, ...] = ()  # what makes its results less than exact, for every result's notes
-    approximate: bool = False  # its tokens are only known by their spelling
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,12 +46,11 @@ class Continuation:
     dropped: int = 0  # tokens at the end of the prefix that belong to a stop string
     alternatives: tuple[tuple[Alternative, ...], ...] = ()
     entropies: tuple[float, ...] = ()  # nats, of the model's distribution at each decision
-    truncated_mass: tuple[float, ...] = ()  # where alternatives are: the probability of the tokens that were not told
-    proposal_logprobs: tuple[float, ...] = ()  # where steered: of each decision, under what it was drawn from
+    truncated_mass: tuple[float, ...] = ()  # where alternatives are: the probability of the tokens not listed
 
     @property
     def stop_logprob(self) -> float | None:
-        """Of the ending as a whole."""
+        """Log-probability of the ending as a whole."""
         return math.fsum(self.ending_logprobs) if self.ending_logprobs else None
 
 
@@ -76,20 +71,16 @@ def finished(
     alternatives: tuple[tuple[Alternative, ...], ...] = (),
     entropies: tuple[float, ...] = (),
     truncated_mass: tuple[float, ...] = (),
-    proposal_logprobs: tuple[float, ...] = (),
 ) -> Continuation:
     """Cut a continuation at its stop. A stop string may begin in the prefix."""
     if stop is None:
-        return Continuation(
-            ids, logprobs, "length", (), len(ids), 0, alternatives, entropies, truncated_mass, proposal_logprobs
-        )
+        return Continuation(ids, logprobs, "length", (), len(ids), 0, alternatives, entropies, truncated_mass)
     kept = max(stop.kept - len(prefix), 0)
     dropped = max(len(prefix) - stop.kept, 0)
     ending = logprobs[kept : max(stop.end - len(prefix), 0)]
     return Continuation(
         ids[:kept], logprobs[:kept], stop.reason, ending, len(ids), dropped,
         alternatives[: kept + 1], entropies[: kept + len(ending)], truncated_mass[: kept + 1],
-        proposal_logprobs[: kept + len(ending)],
     )  # fmt: skip
 
 
@@ -108,7 +99,7 @@ Seed = int | tuple[int, ...]
 
 
 def path_generator(seed: Seed, path: int) -> np.random.Generator:
-    """The random numbers of one path."""
+    """Return the random numbers of one path."""
     return np.random.default_rng([*_numbers(seed), path])
 
 
@@ -121,29 +112,11 @@ _DRAWS = 0xD3A35  # keeps the codes of draws apart from those of the prefixes be
 
 @dataclass(slots=True)
 class PathRandom:
-    """What one path draws its tokens by: its code, or numbers of its own. Neither is used where it is greedy."""
+    """What one path draws its tokens by: its code, or its own random numbers. Greedy decoding uses neither."""
 
     generator: np.random.Generator
     code: Code | None = None
     decoding: Decoding = field(default_factory=Decoding)
-
-
-class Steering(Protocol):
-    """Moves what a path draws from: away from answers that are there already, for example."""
-
-    @property
-    def min_probability(self) -> float:
-        """Tokens that are likelier are looked at."""
-
-    @property
-    def candidates(self) -> int:
-        """Of those, at most so many."""
-
-    def penalties(self, token_ids: tuple[int, ...], candidates: Sequence[Alternative]) -> Sequence[float]:
-        """What is taken off the log-probability of each candidate, in nats, after these answer tokens."""
-
-    def chose(self, token_id: int) -> None:
-        """Take note of the token that was drawn."""
 
 
 # Called with (prefix index, token id) for each token chosen by greedy or multinomial decoding.
@@ -153,7 +126,7 @@ Ended = Callable[[int, Continuation], None]
 
 
 def tell_all(ended: Ended | None, continuations: Sequence[Continuation]) -> None:
-    """Of continuations that came to their ends together."""
+    """Report continuations that came to their ends together."""
     if ended is not None:
         for place, continuation in enumerate(continuations):
             ended(place, continuation)
@@ -172,14 +145,13 @@ class DecodeRequest:
     seed: Seed = 0
     draws: int = 0  # the last so many prefixes are drawn by even codes at temperature 1, whatever `decoding` says
     excluded_mass: float = 0.0  # of the draws: the probability of the greedy answer, where it shall not be drawn
-    alternatives_above: float | None = None  # tell the alternatives of every step that are likelier; None: none
-    steering: Steering | None = None  # of one path, drawn by "multinomial". Only if `capabilities.steers`
+    alternatives_above: float | None = None  # list the alternatives of every step that are likelier; None: none
     watch: Watcher | None = None
     ended: Ended | None = None
 
 
 def path_randoms(request: DecodeRequest) -> list[PathRandom]:
-    """Of every prefix of a request, in order. The codes of one request are spread evenly together."""
+    """Return what each prefix of a request draws by. The codes of one request are spread evenly together."""
     size, decoding = len(request.prefixes), request.decoding
     generators = [path_generator(request.seed, path) for path in range(size)]
     own = size - request.draws
@@ -197,7 +169,7 @@ COMPLETE = Continuation((), (), "length", (), 0)
 
 
 def tell_complete(request: DecodeRequest, places: Sequence[int]) -> None:
-    """Of prefixes that are complete as they are: they have come to their end, too."""
+    """Report prefixes that are complete as they are."""
     if request.ended is not None:
         for place in places:
             request.ended(place, COMPLETE)
@@ -228,9 +200,3 @@ class LanguageModel(Protocol):
 
     def is_special(self, token_id: int) -> bool:
         """Whether the token is a control token rather than text."""
-
-    def token_embeddings(self, token_ids: Sequence[int]) -> NDArray[np.float32]:
-        """Input embeddings, one row per id. Only if `capabilities.embeddings`."""
-
-    def vocabulary(self) -> Sequence[tuple[int, str]]:
-        """Ids and surface strings, for mapping embedding spaces. Only if `capabilities.embeddings`."""

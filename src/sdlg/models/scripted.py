@@ -11,7 +11,6 @@ import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..errors import NotSupported
 from ..records import Alternative, Cost, Prompt, Question, StopRule
@@ -23,7 +22,6 @@ from .base import (
     DecodeRequest,
     PathRandom,
     Scored,
-    Steering,
     finished,
     path_randoms,
     tell_all,
@@ -41,9 +39,8 @@ class ScriptedModel:
         self, script: Mapping[str, Mapping[str, float]], *, name: str = "scripted", stops: tuple[str, ...] = ()
     ) -> None:
         self.name = name
-        self.capabilities = Capabilities(
-            frozenset({"greedy", "multinomial", "arithmetic"}), continues_prefixes=True, alternatives=None, steers=True
-        )
+        strategies = frozenset({"greedy", "multinomial", "arithmetic"})
+        self.capabilities = Capabilities(strategies, continues_prefixes=True, alternatives=None)
         self._script = script
         self._tokens = [END, *sorted({token for options in script.values() for token in options if token != END})]
         self._stop = StopRule(frozenset({0}), stops)
@@ -68,43 +65,29 @@ class ScriptedModel:
         if decoding.strategy not in self.capabilities.strategies:
             raise NotSupported(f"{self.name} cannot decode by {decoding.strategy}")
         continuations = [
-            self._continue(prompt, prefix, random, request)
+            self._continue(prefix, random, request)
             for prefix, random in zip(request.prefixes, path_randoms(request), strict=True)
         ]
         tell_all(request.ended, continuations)
         generated = sum(continuation.decisions for continuation in continuations)
         return Decoded(tuple(continuations), Cost(prompt_tokens=len(prompt.token_ids), generated_tokens=generated))
 
-    def _continue(
-        self,
-        prompt: Prompt,
-        prefix: tuple[int, ...],
-        random: PathRandom,
-        request: DecodeRequest,
-    ) -> Continuation:
+    def _continue(self, prefix: tuple[int, ...], random: PathRandom, request: DecodeRequest) -> Continuation:
         ids: list[int] = []
         logprobs: list[float] = []
         alternatives: list[tuple[Alternative, ...]] = []
         entropies: list[float] = []
-        proposals: list[float] = []
         floor, stop = request.alternatives_above, None
         while stop is None and len(prefix) + len(ids) < random.decoding.max_tokens:
             options = self.next_tokens(self.text((*prefix, *ids)))
-            if request.steering is not None:
-                chosen, proposal = _steer(options, (*prefix, *ids), request.steering, random)
-                proposals.append(proposal)
-            else:
-                chosen = options[0] if random.decoding.strategy == "greedy" else _draw(options, random)
+            chosen = options[0] if random.decoding.strategy == "greedy" else _draw(options, random)
             ids.append(chosen.token_id)
             logprobs.append(chosen.logprob)
             entropies.append(-sum(math.exp(option.logprob) * option.logprob for option in options))
             if floor is not None:
                 alternatives.append(tuple(option for option in options if math.exp(option.logprob) > floor))
-            stop = find_stop(prompt.stop, (*prefix, *ids), self.text)
-        return finished(
-            prefix, tuple(ids), tuple(logprobs), stop, tuple(alternatives), tuple(entropies),
-            proposal_logprobs=tuple(proposals),
-        )  # fmt: skip
+            stop = find_stop(request.prompt.stop, (*prefix, *ids), self.text)
+        return finished(prefix, tuple(ids), tuple(logprobs), stop, tuple(alternatives), tuple(entropies))
 
     def score(self, prompt: Prompt, texts: Sequence[str], *, ended: Sequence[bool] | None = None) -> Scored:
         """A script has no tokenizer."""
@@ -117,28 +100,6 @@ class ScriptedModel:
     def is_special(self, token_id: int) -> bool:
         """Only the end."""
         return token_id == 0
-
-    def token_embeddings(self, token_ids: Sequence[int]) -> NDArray[np.float32]:
-        """A script has none."""
-        raise NotSupported(f"{self.name} has no embeddings")
-
-    def vocabulary(self) -> list[tuple[int, str]]:
-        """All tokens."""
-        return list(enumerate(self._tokens))
-
-
-def _steer(
-    options: Sequence[Alternative], token_ids: tuple[int, ...], steering: Steering, random: PathRandom
-) -> tuple[Alternative, float]:
-    """The token that is drawn, and the log-probability that it was drawn with."""
-    candidates = [one for one in options if math.exp(one.logprob) > steering.min_probability][: steering.candidates]
-    penalties = steering.penalties(token_ids, candidates)
-    moved = np.array([option.logprob for option in options]) / random.decoding.temperature
-    moved[: len(candidates)] -= penalties
-    moved -= np.logaddexp.reduce(moved)
-    place = int(random.generator.choice(len(options), p=np.exp(moved) / np.exp(moved).sum()))
-    steering.chose(options[place].token_id)
-    return options[place], float(moved[place])
 
 
 def _draw(options: Sequence[Alternative], random: PathRandom) -> Alternative:

@@ -1,4 +1,4 @@
-"""Stop rules: when an answer ends and which of its tokens came before the end (method.md §2).
+"""Stop rules: when an answer ends and which of its tokens came before the end.
 
 In: a `StopRule`, the answer's ids so far. Out: why it ended, and how many ids to keep.
 """

@@ -50,18 +50,12 @@ class Judged:
 
 @dataclass(frozen=True, slots=True)
 class InputGradients:
-    """Of the loss towards "the answer contradicts itself": gradients at the answer's NLI pieces."""
+    """Gradients of the loss towards "the answer contradicts itself", at the answer's NLI pieces."""
 
     spans: tuple[Span, ...]  # of each piece, in characters of the answer
     embeddings: Array  # (pieces, width): z
     premise_gradients: Array  # (pieces, width): ∂loss/∂z in the first copy
-    hypothesis_gradients: Array  # the same in the second copy
     cost: Cost = Cost(nli_gradients=1)  # noqa: RUF009 (frozen)
-
-    def gradients(self, side: str) -> Array:
-        """The side's gradients; `both` is their sum."""
-        table = {"premise": self.premise_gradients, "hypothesis": self.hypothesis_gradients}
-        return table[side] if side in table else self.premise_gradients + self.hypothesis_gradients
 
 
 class NliModel(Protocol):
@@ -74,13 +68,13 @@ class NliModel(Protocol):
         """What users call it."""
 
     def judge(self, question: str, pairs: Sequence[tuple[str, str]]) -> Judged:
-        """Whether the first answer entails the second, for each pair."""
+        """Return whether the first answer entails the second, for each pair."""
 
     def input_gradients(self, question: str, answer: str) -> InputGradients:
-        """One forward and one backward pass over (answer, answer)."""
+        """Run one forward and one backward pass over (answer, answer)."""
 
     def embed(self, texts: Sequence[tuple[str, str]]) -> Array:
-        """Mean input embedding of the pieces of `surface` in `before + surface`, one row per (before, surface).
+        """Return the mean input embedding of the pieces of `surface` in `before + surface`, one row per (before, surface).
 
         A row is 0 where the surface has no pieces.
         """

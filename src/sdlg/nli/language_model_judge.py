@@ -1,7 +1,7 @@
 """A language model as the judge of meaning, as Farquhar et al. (2024) ask one.
 
 In: a question and pairs of answers. Out: probabilities of the words entailment, contradiction and neutral as its reply,
-where it tells what else it could have said; the word it said, where not. Gradients and embeddings, which no language
+where it lists what else it could have said; the word it said, where not. Gradients and embeddings, which no language
 model offers here, come from an encoder.
 """
 
@@ -38,11 +38,11 @@ class LanguageModelJudge:
 
     @property
     def note(self) -> str:
-        """For the reader of a result."""
+        """What the reader of a result should know."""
         return f"meanings are judged by {self._model.name}, gradients are those of {self.encoder.name}"
 
     def judge(self, question: str, pairs: Sequence[tuple[str, str]]) -> Judged:
-        """Whether the first answer entails the second, for each pair. Every pair is asked about once, ever."""
+        """Return whether the first answer entails the second, for each pair. Every pair is asked about once."""
         wanted = [(question, one, other) for one, other in pairs]
         missing = [asked for asked in dict.fromkeys(wanted) if asked[1] != asked[2] and asked not in self._verdicts]
         fresh: dict[_Asked, NliProbabilities] = {}
@@ -63,15 +63,13 @@ class LanguageModelJudge:
 
     def _ask(self, asked: _Asked) -> tuple[NliProbabilities, Cost]:
         prompt = self._model.prompt(Question(judge_prompt(*asked)), self._style)
-        decoded = self._model.decode(DecodeRequest(prompt, [()], _DECODING, alternatives_above=self._least()))
+        least = None if self._model.capabilities.alternatives == 0 else _LEAST
+        decoded = self._model.decode(DecodeRequest(prompt, [()], _DECODING, alternatives_above=least))
         said = decoded.continuations[0]
         return self._verdict(said), decoded.cost.without_prompt() + Cost(nli_pairs=1)
 
-    def _least(self) -> float | None:
-        return None if self._model.capabilities.alternatives == 0 else _LEAST
-
     def _verdict(self, said: Continuation) -> NliProbabilities:
-        """By the first token's alternatives; by the word alone where none of them begins one of the three."""
+        """Judge by the first token's alternatives; by the word alone where none of them begins one of the three."""
         masses = dict.fromkeys(_LABELS, 0.0)
         for option in said.alternatives[0] if said.alternatives else ():
             if label := _label_of(self._model.text([option.token_id])):
@@ -82,16 +80,16 @@ class LanguageModelJudge:
         return NliProbabilities(*(masses[label] / total for label in _LABELS))
 
     def input_gradients(self, question: str, answer: str) -> InputGradients:
-        """The encoder's."""
+        """Return the encoder's gradients."""
         return self.encoder.input_gradients(question, answer)
 
     def embed(self, texts: Sequence[tuple[str, str]]) -> Array:
-        """The encoder's."""
+        """Return the encoder's embeddings."""
         return self.encoder.embed(texts)
 
 
 def judge_prompt(question: str, one: str, other: str) -> str:
-    """What the language model is asked, in the words of Farquhar et al."""
+    """Return what the language model is asked, in the words of Farquhar et al."""
     return (
         f'We are evaluating answers to the question "{question}"\nHere are two possible answers:\n'
         f"Possible Answer 1: {one}\nPossible Answer 2: {other}\n"
@@ -101,13 +99,13 @@ def judge_prompt(question: str, one: str, other: str) -> str:
 
 
 def _label_of(token: str) -> str | None:
-    """The label that a first token begins ("ent", "Contr", "neutral")."""
+    """Return the label that a first token begins ("ent", "Contr", "neutral")."""
     begun = token.strip(" \t\n\"'*`").casefold()
     return next((label for label in _LABELS if begun and (label.startswith(begun) or begun.startswith(label))), None)
 
 
 def _label_in(text: str) -> str:
-    """The label that a reply names first; neutral where it names none, as Farquhar et al. do."""
+    """Return the label that a reply names first; neutral where it names none, as Farquhar et al. do."""
     places = {label: text.casefold().find(label[:6]) for label in _LABELS}  # contra(dicts), entail(s)
     named = {label: place for label, place in places.items() if place >= 0}
     return min(named, key=lambda label: named[label], default="neutral")

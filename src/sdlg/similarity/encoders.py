@@ -19,17 +19,16 @@ from transformers.utils import cached_file
 from ..concurrency.in_flight import one_at_a_time
 from ..errors import ModelNotFound, NotSupported, first_line
 from ..loading.batching import batch_characters, run_in_batches
-from ..loading.copies import advice_on
-from ..loading.devices import pick_device
-from ..loading.tokenizers import load_tokenizer
-from .base import Array
+from ..loading.cache_folder import advice_on
+from ..loading.pretrained import load_tokenizer, pick_device
+from . import Array
 
 _BATCH = 64
 _MAX_LENGTH = 512
 
 
 def load_encoder(source: str | Path, *, name: str, device: str | None) -> SentenceEncoder | CrossEncoder:
-    """A folder or hub name; its configuration says which of the two it is."""
+    """Load from a folder or the hub; the configuration says which of the two it is."""
     where = pick_device(device)
     try:
         tokenizer = load_tokenizer(source)
@@ -48,7 +47,7 @@ def load_encoder(source: str | Path, *, name: str, device: str | None) -> Senten
 
 
 def _pooling(source: str | Path) -> str:
-    """What a sentence-transformers model says of itself; the mean where it says nothing."""
+    """Return the pooling that a sentence-transformers model names; the mean where it names none."""
     file = cached_file(str(source), "1_Pooling/config.json", _raise_exceptions_for_missing_entries=False)
     config = json.loads(Path(file).read_text(encoding="utf-8")) if file else {}
     return "first" if config.get("pooling_mode_cls_token") else "mean"
@@ -60,13 +59,12 @@ class SentenceEncoder:
     has_embeddings = True
 
     def __init__(self, model: Any, tokenizer: Any, *, name: str = "", pooling: str = "mean") -> None:
-        self._pooling = pooling
-        self.name = name or type(model).__name__
+        self.name, self._pooling = name or type(model).__name__, pooling
         self._model, self._tokenizer, self._turn = model.eval(), tokenizer, RLock()
         self.texts_run = 0
 
     def embed(self, texts: Sequence[str]) -> Array:
-        """(texts, width)."""
+        """Return one row per text, (texts, width)."""
         rows = run_in_batches(self._run, texts, _BATCH, batch_characters(self._model.device))
         return np.stack([rows[text] for text in texts])
 
@@ -85,7 +83,7 @@ class SentenceEncoder:
         return rows
 
     def similarity(self, pairs: Sequence[tuple[str, str]]) -> Array:
-        """Cosines, negative ones as 0."""
+        """Return cosines, negative ones as 0."""
         if not pairs:
             return np.zeros(0)
         rows = self.embed([text for pair in pairs for text in pair])
@@ -106,7 +104,7 @@ class CrossEncoder:
         self._model, self._tokenizer, self._turn = model.eval(), tokenizer, RLock()
 
     def similarity(self, pairs: Sequence[tuple[str, str]]) -> Array:
-        """One score per pair."""
+        """Return one score per pair."""
         different = (pair for pair in pairs if pair[0] != pair[1])
         scores = run_in_batches(self._run, different, _BATCH, batch_characters(self._model.device))
         return np.array([scores.get(pair, 1.0) for pair in pairs])
@@ -122,5 +120,5 @@ class CrossEncoder:
         return [float(score) for score in scores]
 
     def embed(self, texts: Sequence[str]) -> Array:
-        """It has none."""
+        """Refuse: it has none."""
         raise NotSupported(f"{self.name} is a cross-encoder and has no embeddings")

@@ -53,11 +53,11 @@ def load_metrics(
 
 
 def _load_same_answer(_: str | None, device: str | None, nli: NliModel | None) -> Metric:
-    from ...loaded import Models
+    from ...nli import load_nli
     from ...options import Loading
     from .same_answer import SameAnswerMetric
 
-    return SameAnswerMetric(nli or Models(None, DEFAULT_NLI, Loading(device=device)).nli)
+    return SameAnswerMetric(nli or load_nli(DEFAULT_NLI, Loading(device=device)))
 
 
 def _load_bleurt(checkpoint: str | None, device: str | None, _: NliModel | None) -> Metric:
@@ -66,7 +66,7 @@ def _load_bleurt(checkpoint: str | None, device: str | None, _: NliModel | None)
             "the metric bleurt needs a checkpoint: add --bleurt CHECKPOINT, a hub name such as Elron/bleurt-base-512 "
             "or a folder, or leave bleurt out of the metrics"
         )
-    from ...loading.devices import calm_threads
+    from ...loading.pretrained import calm_threads
 
     calm_threads()
     from .bleurt import load_bleurt

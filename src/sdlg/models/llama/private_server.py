@@ -67,7 +67,7 @@ class PrivateServer:
             self._process = _start(wanted, log)
             self.stop = weakref.finalize(self, _stop, self._process, os.getpid())
             try:
-                url = _told_address(self._process)
+                url = _announced_address(self._process)
             except BaseException:
                 self.stop()
                 raise
@@ -104,7 +104,7 @@ def _start(wanted: dict[str, object], log: IO[bytes]) -> subprocess.Popen[bytes]
     return process
 
 
-def _told_address(process: subprocess.Popen[bytes]) -> str | None:
+def _announced_address(process: subprocess.Popen[bytes]) -> str | None:
     """What the process says when its model is loaded. None: it could not. Waiting ends with the caller's deadline."""
     line: Future[bytes] = Future()
     assert process.stdout is not None
@@ -114,8 +114,8 @@ def _told_address(process: subprocess.Popen[bytes]) -> str | None:
         line.set_result(stdout.readline())
 
     threading.Thread(target=read, name="sdlg-llama-start", daemon=True).start()
-    told = wait_for(line)
-    return str(json.loads(told)["address"]) if told else None
+    announced = wait_for(line)
+    return str(json.loads(announced)["address"]) if announced else None
 
 
 def _stop(process: subprocess.Popen[bytes], owner: int) -> None:

@@ -1,1 +1,1 @@
-"""Models on servers: `connecting.connect` turns an address into a `served.ServedModel`. This file imports nothing."""
+"""Models on servers: `served.connect` turns an address into a `ServedModel`. This file imports nothing."""

@@ -13,7 +13,7 @@ from typing import Any
 from ...errors import ServerFailed, UnknownName
 from .connection import Connection, Json, Refused
 from .replies import Step, first_choice, read_chunk, read_steps, tells_ids
-from .tokens import LearnedTokens
+from .tokenizers import TokenSpellings
 
 MOST_ALTERNATIVES = 100  # of one step: more is hardly ever likelier than the default --min-probability together
 _TRIED = (MOST_ALTERNATIVES, 20, 10, 5, 2)
@@ -39,7 +39,7 @@ class ServerCapabilities:
     endpoint: str  # completions, or chat where there is nothing else
     takes_ids: bool  # prompts may be token ids
     tells_ids: bool  # replies have token ids
-    top_logprobs: int  # how many alternatives per step it tells; 0: no log-probabilities at all
+    top_logprobs: int  # how many alternatives per step it lists; 0: no log-probabilities at all
     raw_logprobs: bool | None  # before temperature and top-p; None: not known
     context_tokens: int | None
     prefix_cache: bool | None  # a prompt that was there before is not computed again; None: it does not say
@@ -51,12 +51,12 @@ class ServerCapabilities:
 
     @property
     def usable_logprobs(self) -> int:
-        """How many alternatives per step there are to work with: those after temperature are none."""
+        """How many alternatives per step can be used: those after temperature cannot."""
         return self.top_logprobs if self.raw_logprobs is not False else 0
 
     @property
     def exact(self) -> bool:
-        """Whether branches begin with the very tokens they are meant to begin with."""
+        """Whether branches can begin with given tokens, as SDLG needs. vLLM and llama-server can; chat endpoints cannot."""
         return self.takes_ids and self.tells_ids
 
     @property
@@ -70,10 +70,6 @@ class ServerCapabilities:
             )
         elif not self.top_logprobs:
             shortcomings.append("the server tells no log-probabilities: answers count by how often they come")
-        if self.endpoint == "completions" and self.top_logprobs and not self.exact:
-            shortcomings.append(
-                "approximate: the server takes and tells text only, so its tokens are known by their spelling"
-            )
         return tuple(shortcomings)
 
 
@@ -84,39 +80,38 @@ async def probe_server(connection: Connection) -> ServerCapabilities:
     kind = {"vllm": "vllm", "llamacpp": "llama.cpp"}.get(str(entry.get("owned_by")), "other")
     props = await _optional(connection, "/props") if kind == "llama.cpp" else {}
     version = (await _optional(connection, "/version")).get("version", "") if kind == "vllm" else ""
-    probe = _Probe(connection, entry["id"], kind)
-    return await probe.capabilities(
-        version=str(version or props.get("build_info", "")),
-        context_tokens=_whole(entry.get("max_model_len") or _settings(props).get("n_ctx")),
-        slots=_whole(props.get("total_slots")),
-        tokenizer=entry.get("root") if isinstance(entry.get("root"), str) else None,
-        ending=props.get("eos_token") if isinstance(props.get("eos_token"), str) else None,
-        has_template=bool(props.get("chat_template")),
-    )
+    listed_facts: Json = {
+        "version": str(version),
+        "context_tokens": _whole(entry.get("max_model_len")),
+        "tokenizer": entry.get("root") if isinstance(entry.get("root"), str) else None,
+        "has_template": bool(props.get("chat_template")),
+    }
+    if kind == "llama.cpp":
+        listed_facts |= {name: value for name, value in _props_facts(props).items() if value}
+    return await _Probe(connection, entry["id"], kind).capabilities(**listed_facts)
 
 
 async def known_llama_server(connection: Connection, *, has_template: bool) -> ServerCapabilities:
-    """What a llama-server that we started ourselves can do: as `probe_server` finds it, but without the probing.
+    """Return what a llama-server that we started ourselves can do: as `probe_server` finds it, without probing.
 
     It gives a chat template to every model; whether the model has one of its own is for the caller to say.
     """
-    props = await connection.get("/props")
     return ServerCapabilities(
-        kind="llama.cpp",
-        version=str(props.get("build_info", "")),
-        model=connection.address.model,
-        endpoint="completions",
-        takes_ids=True,
-        tells_ids=True,
-        top_logprobs=MOST_ALTERNATIVES,
-        raw_logprobs=True,
-        context_tokens=_whole(_settings(props).get("n_ctx")),
-        prefix_cache=True,
-        slots=_whole(props.get("total_slots")),
-        has_template=has_template,
-        ending=props.get("eos_token") if isinstance(props.get("eos_token"), str) else None,
-        request_fields=_LLAMA,
-    )
+        kind="llama.cpp", model=connection.address.model, endpoint="completions", takes_ids=True, tells_ids=True,
+        top_logprobs=MOST_ALTERNATIVES, raw_logprobs=True, prefix_cache=True, has_template=has_template,
+        request_fields=_LLAMA, **_props_facts(await connection.get("/props")),
+    )  # fmt: skip
+
+
+def _props_facts(props: Json) -> Json:
+    """Return what a llama-server says of itself."""
+    settings, ending = props.get("default_generation_settings"), props.get("eos_token")
+    return {
+        "version": str(props.get("build_info", "")),
+        "context_tokens": _whole(settings.get("n_ctx")) if isinstance(settings, dict) else None,
+        "slots": _whole(props.get("total_slots")),
+        "ending": ending if isinstance(ending, str) else None,
+    }
 
 
 async def _listed(connection: Connection) -> list[Json]:
@@ -156,11 +151,6 @@ async def _optional(connection: Connection, path: str) -> Json:
     except ServerFailed:
         return {}
     return document if isinstance(document, dict) else {}
-
-
-def _settings(props: Json) -> Json:
-    settings = props.get("default_generation_settings")
-    return settings if isinstance(settings, dict) else {}
 
 
 def _whole(value: Any) -> int | None:
@@ -237,7 +227,7 @@ class _Probe:
 
     def _read(self, body: Json, reply: Json) -> _LogprobReply:
         choice = first_choice(reply)
-        return _LogprobReply(body, tuple(read_steps(choice, LearnedTokens())), tells_ids(choice))
+        return _LogprobReply(body, tuple(read_steps(choice, TokenSpellings())), tells_ids(choice))
 
     async def _takes_ids(self) -> bool:
         ids = list(range(11, 18))
@@ -245,7 +235,7 @@ class _Probe:
             reply = await self._post({"prompt": ids})
         except ServerFailed:
             return False
-        usage = read_chunk(reply, LearnedTokens(), wants_steps=False).usage
+        usage = read_chunk(reply, TokenSpellings(), wants_steps=False).usage
         return len(reply["choices"]) == 1 and (usage is None or usage.prompt in (None, len(ids)))
 
     async def _is_raw(self, body: Json, path: str = "completions") -> bool:
@@ -265,7 +255,7 @@ class _Probe:
     async def _caches(self) -> bool | None:
         for _ in range(2):
             reply = await self._post({"prompt": _LONG})
-        usage = read_chunk(reply, LearnedTokens(), wants_steps=False).usage
+        usage = read_chunk(reply, TokenSpellings(), wants_steps=False).usage
         return None if usage is None or usage.cached is None else usage.cached > 0
 
     async def _chat(self, named: Json) -> ServerCapabilities:

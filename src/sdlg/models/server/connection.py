@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import re
 import threading
 import time
@@ -24,21 +25,20 @@ from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, wai
 from ...concurrency.limits import wait_for
 from ...errors import PromptTooLong, ServerFailed
 from .address import Address
-from .failures import failure_message, seconds_to_wait
 
 T = TypeVar("T")
 Json = dict[str, Any]
 
 _BACKOFF = wait_random_exponential(multiplier=0.1, max=8)  # full jitter: 0 to 0.1, 0.2, 0.4, … 8 s
-_PASSING = frozenset({408, 425, 429, 502, 503, 504})  # within retry_seconds
+_TEMPORARY = frozenset({408, 425, 429, 502, 503, 504})  # tried again for retry_seconds
 _FEW_TRIES = 4  # of what may be a fault in the request itself: 500, broken replies
 _TOO_LONG = re.compile(r"(?i)context.*(exceed|maximum|longer)|(exceed|maximum|longer).*context|too long.*token")
-_AT_ONCE = 256  # requests, as many as vLLM takes into a batch by default
+_REQUESTS = 256  # at once, as many as vLLM takes into a batch by default
 _LONGEST_REPLY = 64 * 2**20  # bytes
 
 
 class Refused(ServerFailed):
-    """The server understood the request and will not have it: a status of 4xx."""
+    """The server understood the request and refuses it: a status of 4xx."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(status, message)  # all of them, or it could not be unpickled
@@ -48,7 +48,7 @@ class Refused(ServerFailed):
         return self._message
 
 
-class Nonsense(Exception):
+class BadReply(Exception):
     """A reply that cannot be what the server meant: broken JSON, too few numbers. `shown` is a piece of it."""
 
     def __init__(self, what: str, shown: str = "") -> None:
@@ -56,14 +56,14 @@ class Nonsense(Exception):
         self.shown = shown
 
 
-class Restart(Exception):
+class SendAgain(Exception):
     """A reader wants its request to be sent again, and differently."""
 
 
-class _Passing(Exception):
+class _Temporary(Exception):
     """A fault that another try may not meet."""
 
-    def __init__(self, message: str, *, after: float | None = None, tries: int | None = None) -> None:
+    def __init__(self, message: str, *, after: float = 0.0, tries: float = math.inf) -> None:
         super().__init__(message)
         self.after, self.tries = after, tries
 
@@ -72,27 +72,27 @@ class Reader(Protocol):
     """Takes the chunks of one reply."""
 
     def take(self, chunk: Json) -> bool:
-        """Whether that was enough: the rest of the reply is then not waited for."""
+        """Read a chunk; return whether that was enough: the rest of the reply is then not waited for."""
 
     def end(self) -> None:
-        """There are no more chunks. Raises `Nonsense` if something is missing."""
+        """Raise `BadReply` if something is missing: there are no more chunks."""
 
     @property
     def progress(self) -> int:
-        """Grows with every token."""
+        """A number that grows with every token."""
 
 
 R = TypeVar("R", bound=Reader)
 
 
 class Connection:
-    """A server's address, and how long to wait for it."""
+    """A server's address, and how long to wait for it. `end_reason` says why the server is gone for good, if it is."""
 
     def __init__(
         self, address: Address, *, retry_seconds: float = 120.0, end_reason: Callable[[], str | None] = lambda: None
     ) -> None:
         self.address, self._retry_seconds, self._silence = address, retry_seconds, retry_seconds / 2
-        self._end_reason = end_reason  # why the server is gone for good, where that is known: it is not waited for
+        self._end_reason = end_reason
         key = address.key.reveal()
         self._client = httpx2.AsyncClient(
             headers={"Authorization": f"Bearer {key}"} if key else {},
@@ -102,16 +102,16 @@ class Connection:
         self._loop = asyncio.new_event_loop()
         thread = threading.Thread(target=self._loop.run_forever, name="sdlg-connection", daemon=True)
         thread.start()
-        self.take_at_once(_AT_ONCE)
+        self.allow_requests(_REQUESTS)
         self._waited_for: set[Future[Any]] = set()
         self.close = weakref.finalize(self, _close, self._loop, thread, self._client, self._waited_for)
 
-    def take_at_once(self, requests: int) -> None:
-        """How many requests the server works on at once. More wait here, where waiting is not mistaken for silence."""
-        self._turns = asyncio.Semaphore(requests)
+    def allow_requests(self, count: int) -> None:
+        """Send at most so many requests at once. More wait here, where waiting is not mistaken for silence."""
+        self._turns = asyncio.Semaphore(count)
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Do something on the event loop, and wait for it."""
+        """Run a coroutine on the event loop, and wait for it."""
         try:
             running = asyncio.run_coroutine_threadsafe(work, self._loop)
         except RuntimeError:  # the loop is no more
@@ -122,15 +122,15 @@ class Connection:
         return wait_for(running)
 
     async def get(self, path: str) -> Any:
-        """A JSON document."""
+        """Return a JSON document."""
         return await self._persistently(lambda: self._document("GET", path, None))
 
     async def post(self, path: str, body: Mapping[str, Any]) -> Any:
-        """A JSON document for a JSON document."""
+        """Return the JSON document that answers a JSON document."""
         return await self._persistently(lambda: self._document("POST", path, body))
 
     async def complete(self, path: str, new_body: Callable[[], Json], new_reader: Callable[[], R]) -> R:
-        """Feed a reply to a reader, streamed if the body asks for it; begun again, with new ones, if it breaks."""
+        """Feed a reply to a reader, streamed if the body asks for it; begin again, with new ones, if it breaks."""
         return await self._persistently(lambda: self._completed(path, new_body(), new_reader()))
 
     async def _completed(self, path: str, body: Mapping[str, Any], reader: R) -> R:
@@ -143,7 +143,7 @@ class Connection:
         except TimeoutError:
             if not reader.progress:
                 raise
-            with suppress(Nonsense):  # all of the answer may be there, and only the counts are missing
+            with suppress(BadReply):  # all of the answer may be there, and only the counts are missing
                 reader.end()
                 return reader
             raise
@@ -168,7 +168,7 @@ class Connection:
     async def _response(
         self, method: str, path: str, body: Mapping[str, Any] | None
     ) -> AsyncIterator[tuple[httpx2.Response, asyncio.Timeout]]:
-        """The response, and the end of our patience with it."""
+        """Yield the response, and the timeout that ends it in silence."""
         url = f"{self.address.root if path.startswith('/') else f'{self.address.url}/'}{path}"
         async with (
             self._turns,
@@ -180,21 +180,20 @@ class Connection:
             yield response, patience
 
     async def _content(self, response: httpx2.Response) -> str:
-        """A whole body, within reason."""
         content = bytearray()
         async for part in response.aiter_bytes():
             content += part
             if len(content) > _LONGEST_REPLY:
-                raise Nonsense(f"sends more than {_LONGEST_REPLY >> 20} MB")
+                raise BadReply(f"sends more than {_LONGEST_REPLY >> 20} MB")
         return content.decode("utf-8", "replace")
 
     def _refuse(self, status: int, content: str, headers: httpx2.Headers) -> None:
-        said = failure_message(self.address.key.hidden_in(content))  # before anything is cut
+        said = _failure_message(self.address.key.hidden_in(content))  # before anything is cut
         where = f"{self.address.url} answers {status}"
-        if status in _PASSING:
-            raise _Passing(f"{where}: {said}", after=seconds_to_wait(headers.get("Retry-After")))
+        if status in _TEMPORARY:
+            raise _Temporary(f"{where}: {said}", after=_seconds_to_wait(headers.get("Retry-After")))
         if status >= 500 and status != 501:
-            raise _Passing(f"{where}: {said}", tries=_FEW_TRIES)
+            raise _Temporary(f"{where}: {said}", tries=_FEW_TRIES)
         if status in (401, 403):
             raise Refused(status, f"{where}: {said} Set OPENAI_API_KEY to the server's key.")
         if _TOO_LONG.search(said):
@@ -202,50 +201,49 @@ class Connection:
         raise Refused(status, f"{where}: {said}")
 
     async def _persistently(self, attempt: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """Try again what may pass, for within retry_seconds from the first fault on."""
+        """Try again what may be temporary, within retry_seconds from the first fault on."""
         first_fault: list[float] = []
 
         def given_up(state: RetryCallState) -> bool:
-            fault = state.outcome.exception() if state.outcome else None
-            assert isinstance(fault, _Passing)
+            fault = _fault_of(state)
             if self._end_reason() is not None:
                 return True
             first_fault[:] = first_fault or [time.monotonic()]
-            waited = time.monotonic() - first_fault[0] + (fault.after or 0.0)
-            return waited > self._retry_seconds or (fault.tries is not None and state.attempt_number >= fault.tries)
+            waited = time.monotonic() - first_fault[0] + fault.after
+            return waited > self._retry_seconds or state.attempt_number >= fault.tries
 
         try:
             async for trying in AsyncRetrying(
-                retry=retry_if_exception_type(_Passing), wait=_wait, stop=given_up, reraise=True
+                retry=retry_if_exception_type(_Temporary), wait=_wait, stop=given_up, reraise=True
             ):
                 with trying:
                     return await self._once(attempt)
-        except _Passing as fault:
+        except _Temporary as fault:
             if reason := self._end_reason():
                 raise ServerFailed(reason) from fault
             raise ServerFailed(f"{fault}. Tried again for a while; is the server still running?") from fault
         raise AssertionError("unreachable")
 
-    def describe(self, fault: Nonsense) -> str:
-        """What was wrong with a reply, with a piece of it, but without the key."""
+    def describe(self, fault: BadReply) -> str:
+        """Say what was wrong with a reply, with a piece of it, but without the key."""
         hidden = self.address.key.hidden_in
         return hidden(str(fault)) + (f": {hidden(fault.shown)[:80]!r}" if fault.shown else "")
 
     async def _once(self, attempt: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """One try, with all that may pass told apart from all that will not."""
+        """Try once; make `_Temporary` of all that another try may not meet."""
         where = self.address.url
         try:
             return await attempt()
-        except Nonsense as fault:
-            raise _Passing(f"{where} {self.describe(fault)}", tries=_FEW_TRIES) from None
-        except Restart as fault:
-            raise _Passing(f"{where} {fault}") from None
+        except BadReply as fault:
+            raise _Temporary(f"{where} {self.describe(fault)}", tries=_FEW_TRIES) from None
+        except SendAgain as fault:
+            raise _Temporary(f"{where} {fault}") from None
         except (httpx2.TimeoutException, TimeoutError) as fault:
-            raise _Passing(f"{where} is silent for {self._silence:g} s: no token, no whole document") from fault
+            raise _Temporary(f"{where} is silent for {self._silence:g} s: no token, no whole document") from fault
         except httpx2.ConnectError as fault:
-            raise _Passing(f"cannot reach {where}: {fault}") from fault
+            raise _Temporary(f"cannot reach {where}: {fault}") from fault
         except (httpx2.TransportError, httpx2.StreamError, httpx2.DecodingError, httpx2.SSEError) as fault:
-            raise _Passing(f"{where} broke off: {fault or type(fault).__name__}") from fault
+            raise _Temporary(f"{where} broke off: {fault or type(fault).__name__}") from fault
 
 
 def _close(
@@ -273,10 +271,23 @@ def _close(
         future.cancel()
 
 
-def _wait(state: RetryCallState) -> float:
+def _fault_of(state: RetryCallState) -> _Temporary:
     fault = state.outcome.exception() if state.outcome else None
-    after = getattr(fault, "after", None)
-    return float(_BACKOFF(state)) + (after or 0.0)  # never all at once, whatever the server asks for
+    assert isinstance(fault, _Temporary)
+    return fault
+
+
+def _wait(state: RetryCallState) -> float:
+    return float(_BACKOFF(state)) + _fault_of(state).after  # never all at once, whatever the server asks for
+
+
+def _seconds_to_wait(retry_after: str | None) -> float:
+    """Return Retry-After in seconds; dates are passed over for our own backoff."""
+    try:
+        seconds = float(retry_after or "")
+    except ValueError:
+        return 0.0
+    return min(max(seconds, 0.0), 60.0) if math.isfinite(seconds) else 0.0
 
 
 async def _events(response: httpx2.Response) -> AsyncGenerator[str, None]:
@@ -289,7 +300,18 @@ def _parsed(data: str) -> Any:
     try:
         document = json.loads(data)
     except (ValueError, RecursionError) as fault:
-        raise Nonsense("sends what is not JSON", data[:10_000]) from fault
+        raise BadReply("sends what is not JSON", data[:10_000]) from fault
     if isinstance(document, dict) and document.get("error") and not document.get("choices"):
-        raise Nonsense("breaks off with an error", failure_message(json.dumps(document), 10_000))
+        raise BadReply("breaks off with an error", _failure_message(json.dumps(document), 10_000))
     return document
+
+
+def _failure_message(content: str, longest: int = 300) -> str:
+    """Return what an error's body says, in one line."""
+    text = content
+    with suppress(ValueError, RecursionError):
+        said: Any = json.loads(content)
+        said = said.get("error", said) if isinstance(said, dict) else said
+        said = said.get("message") or said.get("detail") or said if isinstance(said, dict) else said
+        text = said if isinstance(said, str) else json.dumps(said)
+    return " ".join(text.split())[:longest] or "no reason given"

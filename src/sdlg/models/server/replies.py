@@ -1,6 +1,6 @@
-"""What servers reply, in one form. The shapes differ; each is told by its looks, and anything else is nonsense.
+"""What servers reply, in one form. The shapes differ; each is recognised by its fields, all else is a `BadReply`.
 
-In: the chunks of a reply. Out: `Chunk`s with one `Step` per decision of the model, and the alternatives it told.
+In: the chunks of a reply. Out: `Chunk`s with one `Step` per decision of the model, and the alternatives it listed.
 
 - vLLM (`return_tokens_as_token_ids`): {"tokens": ["token_id:504"], "token_logprobs": [−0.9], "top_logprobs": [{…}]}
 - llama-server, and chat: {"content": [{"id": 504, "bytes": [84], "logprob": −0.9, "top_logprobs": [{…}]}]}
@@ -10,15 +10,17 @@ In: the chunks of a reply. Out: `Chunk`s with one `Step` per decision of the mod
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from ...records import Alternative
-from .connection import Nonsense
-from .tokens import LearnedTokens, spelled
+from .connection import BadReply
+from .tokenizers import TokenSpellings
 
 _ID = "token_id:"
+_BYTES = re.compile(r"\\x([0-9a-f]{2})")
 _LOWEST = -1e4  # vLLM writes −9999 for −∞
 
 
@@ -32,22 +34,22 @@ class Step:
 
     @property
     def truncated_mass(self) -> float:
-        """The probability of all tokens that the server did not tell."""
+        """The probability of all tokens that the server did not list."""
         listed = {one.token_id: one.logprob for one in self.top} | {self.token_id: self.logprob}
         return max(1.0 - math.fsum(map(math.exp, listed.values())), 0.0)
 
     def likely(self, floor: float) -> tuple[Alternative, ...]:
-        """The tokens it told that are likelier than this."""
+        """Return the listed tokens that are likelier than this."""
         return tuple(one for one in self.top if math.exp(one.logprob) > floor)
 
     def hides_some(self, floor: float) -> bool:
-        """Whether a token likelier than the floor may not have been told. A drawn token is told in any case."""
+        """Whether a token likelier than the floor may be missing. A drawn token is listed in any case."""
         others = [one for one in self.top if one.token_id != self.token_id] or self.top
         return bool(others) and min(math.exp(others[-1].logprob), self.truncated_mass) > floor
 
 
 def truncation_notes(steps: Sequence[Step], floor: float | None) -> tuple[str, ...]:
-    """Whether there may be alternatives that are likely enough and that the server did not tell."""
+    """Return a note if alternatives that are likely enough may be missing."""
     hidden = 0 if floor is None else sum(step.hides_some(floor) for step in steps)
     if not hidden:
         return ()
@@ -74,19 +76,19 @@ class Chunk:
     steps: tuple[Step, ...]
     finish: str | None
     usage: Usage | None
-    has_ids_alone: int  # tokens that are told by their id beside the log-probabilities
+    id_count: int  # tokens whose ids are listed beside the log-probabilities
 
 
 def first_choice(reply: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """The only one that is asked for; None: there is none."""
+    """Return the only choice that is asked for; None: there is none."""
     choices = reply.get("choices")
     if not isinstance(choices, list):
-        raise Nonsense("sends a reply without choices")
+        raise BadReply("sends a reply without choices")
     return _object(choices[0], "a choice") if choices else None
 
 
-def read_chunk(chunk: Any, tokens: LearnedTokens, *, wants_steps: bool = True) -> Chunk:
-    """The first choice of a chunk."""
+def read_chunk(chunk: Any, spellings: TokenSpellings, *, wants_steps: bool = True) -> Chunk:
+    """Read the first choice of a chunk."""
     fields = _object(chunk, "a chunk")
     choice, usage = first_choice(fields), _usage(fields.get("usage"))
     if choice is None:
@@ -95,27 +97,27 @@ def read_chunk(chunk: Any, tokens: LearnedTokens, *, wants_steps: bool = True) -
     text = choice.get("text") if message is None else _object(message, "a message").get("content")
     finish, ids = choice.get("finish_reason"), choice.get("token_ids")
     if not isinstance(text, str | None) or not isinstance(finish, str | None) or not isinstance(ids, list | None):
-        raise Nonsense("sends a choice that cannot be read")
-    steps = tuple(read_steps(choice, tokens)) if wants_steps else ()
+        raise BadReply("sends a choice that cannot be read")
+    steps = tuple(read_steps(choice, spellings)) if wants_steps else ()
     return Chunk(text or "", steps, finish, usage, len(ids or ()))
 
 
-def read_steps(choice: Any, tokens: LearnedTokens) -> list[Step]:
-    """The decisions in one choice of a chunk."""
+def read_steps(choice: Any, spellings: TokenSpellings) -> list[Step]:
+    """Return the decisions in one choice of a chunk."""
     logprobs = _object(choice, "a choice").get("logprobs")
     if logprobs is None:
         return []
     logprobs = _object(logprobs, "log-probabilities")
     try:
         if logprobs.get("content") is not None:
-            return [_content_step(entry, tokens) for entry in logprobs["content"]]
-        return _legacy_steps(logprobs, tokens)
+            return [_content_step(entry, spellings) for entry in logprobs["content"]]
+        return _legacy_steps(logprobs, spellings)
     except (AttributeError, KeyError, TypeError, ValueError, OverflowError) as fault:
-        raise Nonsense("sends log-probabilities that cannot be read", f"{type(fault).__name__}: {fault}") from None
+        raise BadReply("sends log-probabilities that cannot be read", f"{type(fault).__name__}: {fault}") from None
 
 
 def tells_ids(choice: Any) -> bool:
-    """Whether the tokens of a choice are told by their ids."""
+    """Whether the tokens of a choice come with their ids."""
     logprobs = _object(choice, "a choice").get("logprobs") or {}
     entries, names = logprobs.get("content") or (), logprobs.get("tokens") or ()
     return any("id" in entry for entry in entries) or any(str(name).startswith(_ID) for name in names)
@@ -123,7 +125,7 @@ def tells_ids(choice: Any) -> bool:
 
 def _object(value: Any, what: str) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise Nonsense(f"sends {what} that is no object")
+        raise BadReply(f"sends {what} that is no object")
     return value
 
 
@@ -139,42 +141,49 @@ def _count(value: Any) -> int | None:
     return value if type(value) is int and value >= 0 else None
 
 
-def _content_step(entry: Any, tokens: LearnedTokens) -> Step:
-    top = [_content_token(one, tokens) for one in entry.get("top_logprobs") or ()]
-    chosen = _content_token(entry, tokens)
+def _content_step(entry: Any, spellings: TokenSpellings) -> Step:
+    top = [_content_token(one, spellings) for one in entry.get("top_logprobs") or ()]
+    chosen = _content_token(entry, spellings)
     return Step(chosen.token_id, chosen.logprob, _ordered(top))
 
 
-def _content_token(entry: Any, tokens: LearnedTokens) -> Alternative:
+def _content_token(entry: Any, spellings: TokenSpellings) -> Alternative:
     codes, token_id = entry.get("bytes"), entry.get("id")
     if not isinstance(codes, list | None) or not (token_id is None or _count(token_id) is not None):
-        raise Nonsense("sends a token that is none", f"id {token_id!r}, bytes {codes!r}")
-    spelling = spelled(entry["token"]) if codes is None else bytes(codes)
-    return Alternative(tokens.learn(spelling, token_id), _logprob(entry["logprob"]))
+        raise BadReply("sends a token that is none", f"id {token_id!r}, bytes {codes!r}")
+    spelling = _spelled(entry["token"]) if codes is None else bytes(codes)
+    return Alternative(spellings.learn(spelling, token_id), _logprob(entry["logprob"]))
 
 
-def _legacy_steps(fields: dict[str, Any], tokens: LearnedTokens) -> list[Step]:
+def _legacy_steps(fields: dict[str, Any], spellings: TokenSpellings) -> list[Step]:
     names, logprobs = fields["tokens"], fields["token_logprobs"]
     tops = fields.get("top_logprobs") or [{}] * len(names)
     if not len(names) == len(logprobs) == len(tops):
-        raise Nonsense(f"sends {len(logprobs)} log-probabilities and {len(tops)} alternatives for {len(names)} tokens")
+        raise BadReply(f"sends {len(logprobs)} log-probabilities and {len(tops)} alternatives for {len(names)} tokens")
     return [
         Step(
-            _named(name, tokens),
+            _named(name, spellings),
             _logprob(logprob),
-            _ordered([Alternative(_named(other, tokens), _logprob(value)) for other, value in (top or {}).items()]),
+            _ordered([Alternative(_named(other, spellings), _logprob(value)) for other, value in (top or {}).items()]),
         )
         for name, logprob, top in zip(names, logprobs, tops, strict=True)
     ]
 
 
-def _named(name: str, tokens: LearnedTokens) -> int:
-    return int(name[len(_ID) :]) if name.startswith(_ID) else tokens.learn(spelled(name))
+def _named(name: str, spellings: TokenSpellings) -> int:
+    return int(name[len(_ID) :]) if name.startswith(_ID) else spellings.learn(_spelled(name))
+
+
+def _spelled(token: str) -> bytes:
+    """Return the bytes of a token given as text; OpenAI writes half a character as `bytes:\\xe2\\x80`."""
+    if token.startswith("bytes:") and (pairs := _BYTES.findall(token)):
+        return bytes(int(pair, 16) for pair in pairs)
+    return token.encode("utf-8", "surrogatepass")
 
 
 def _logprob(value: Any) -> float:
     if type(value) not in (int, float) or math.isnan(value) or value > 1e-3:
-        raise Nonsense("sends what is no log-probability", repr(value))
+        raise BadReply("sends what is no log-probability", repr(value))
     return min(max(float(value), _LOWEST), 0.0)
 
 

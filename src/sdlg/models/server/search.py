@@ -1,6 +1,6 @@
 """Beam search over a server: the same search as for a local model, with one request per hypothesis and token.
 
-A server tells the likeliest tokens of a step; a search of width B looks at no more than the 2 B likeliest of each
+A server lists the likeliest tokens of a step; a search of width B looks at no more than the 2 B likeliest of each
 hypothesis, and at as many more as other groups may have made dear. So it is exact where the server tells that many.
 """
 
@@ -16,8 +16,9 @@ from ...errors import NotSupported
 from ...options import Decoding
 from ...records import StopRule
 from ..base import Continuation
-from ..local.beam_search import beam_search, group_widths
-from ..local.decoding import Start, TextOf
+from ..stopping import TextOf
+from ..transformers.beam_search import beam_search, group_widths
+from ..transformers.decoding import Start
 from .replies import Step
 
 # Prefixes → the next step of each, all asked at once.
@@ -60,7 +61,7 @@ class ServedTree:
 
 
 def _rows(steps: Sequence[Step]) -> Tensor:
-    """Log-probabilities, (steps, V); −∞ where the server did not tell."""
+    """Log-probabilities, (steps, V); −∞ where the server did not list."""
     size = 1 + max(one.token_id for step in steps for one in step.top)
     rows = torch.full((len(steps), size), -torch.inf)
     for row, step in zip(rows, steps, strict=True):

@@ -1,0 +1,103 @@
+"""Which calibration is used for an answer: the file that was named, or one that comes with the package.
+
+In: what `--calibration` says, and how answers are made. Out: `Calibrations`. A packaged one is only used where model,
+method, prompt and judge of meaning are its own, for questions asked as its own were: with a text to read, after
+examples, or alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cache
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ..models import same_model
+from ..options import NONE, PACKAGED, Options
+from .calibration import Calibration
+
+if TYPE_CHECKING:
+    from ..result import Result
+    from ..records import Question
+
+FOLDER = Path(__file__).parent / "packaged"
+CalibrationSource = str | Path | Calibration | None  # a file of `sdlg calibrate`, PACKAGED or NONE
+_OURS = "this calibration comes with sdlg; --calibration none leaves it out"
+
+
+@dataclass(frozen=True, slots=True)
+class Calibrations:
+    """Those for the answers of a pipeline: the one that was named, or all packaged ones that fit."""
+
+    all: tuple[Calibration, ...] = ()
+    is_packaged: bool = False
+
+    @property
+    def measure_names(self) -> tuple[str, ...]:
+        """Return the measures that they need, each once."""
+        return tuple(dict.fromkeys(one.origin.measure for one in self.all))
+
+    @property
+    def fingerprint(self) -> str | None:
+        """Return a short hash that tells two choices apart; None: there is no calibration."""
+        every = "".join(one.fingerprint for one in self.all)
+        return sha256(every.encode()).hexdigest()[:16] if every else None
+
+    def check(self, model: str, nli: str, method: str, options: Options) -> None:
+        """Raise where a named one says nothing of answers that are made like this."""
+        if not self.is_packaged:
+            for one in self.all:
+                one.origin.differences(model, nli, method, options)
+
+    def for_question(self, question: Question) -> Calibration | None:
+        """Return the named one, or the packaged one that was made with questions asked like this one."""
+        return next((one for one in self.all if not self.is_packaged or one.is_asked_alike(question)), None)
+
+    def applied_to(self, result: Result) -> Result:
+        """Return the result with the risk of its answer, and with a note for all that differs from the calibration."""
+        one = self.for_question(result.question)
+        if one is None:
+            return result
+        risk = one.risk_of(result)
+        if self.is_packaged:
+            risk = replace(risk, basis=f"{risk.basis}; {_OURS}")
+        notes = one.origin.differences(result.model, result.nli, result.method, result.options)
+        made, question = one.origin.data.format, result.question
+        if made not in (None, "zero-shot") and not (question.shots or question.context):
+            notes.append(f"the calibration was made with questions asked {made}, not alone: the risk may be off")
+        return replace(result, risk=risk, notes=(*result.notes, *notes))
+
+
+def read_calibration(source: CalibrationSource) -> CalibrationSource:
+    """Return what was asked for, with a file read at once: what is wrong with it is said before models are loaded."""
+    if source is None or isinstance(source, Calibration) or source in (PACKAGED, NONE):
+        return None if source == NONE else source
+    return Calibration.load(source)
+
+
+def calibrations_for(
+    source: CalibrationSource, model: str, nli: str, method: str, options: Options, *, folder: Path = FOLDER
+) -> Calibrations:
+    """Return those for answers that are made like this."""
+    given = read_calibration(source)
+    if isinstance(given, Calibration):
+        return Calibrations((given,))
+    if given is None:
+        return Calibrations()
+    fitting = (one for one in packaged(folder) if _is_made_alike(one, model, nli, method, options))
+    return Calibrations(tuple(fitting), is_packaged=True)
+
+
+@cache
+def packaged(folder: Path = FOLDER) -> tuple[Calibration, ...]:
+    """Return all that come with the package, in the order of their names."""
+    return tuple(Calibration.load(path) for path in sorted(folder.glob("*.json")))
+
+
+def _is_made_alike(one: Calibration, model: str, nli: str, method: str, options: Options) -> bool:
+    """Return whether model, method, prompt and judge are its own. Other differences are noted with the risk."""
+    origin, here = one.origin, {"prompt": options.prompt, "stop_at": options.decoding.stop_at}
+    if (origin.nli, origin.method) != (nli, method) or not same_model(origin.model, model):
+        return False
+    return all(origin.options.get(name, value) == value for name, value in here.items())

