@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
+from ..clustering.same_answer import fit_fingerprint
 from ..errors import BadOption, RunError
 from ..measures import Measure
 from ..measures.base import FIELDS
@@ -67,6 +68,7 @@ class Plan:
     measures: tuple[str, ...] = ()
     metrics: tuple[str, ...] = DEFAULT_METRICS
     bleurt: str | None = None  # a checkpoint
+    same_answer_fit: str | None = None  # fingerprint of a user's own fit of the equivalence; None: the packaged one
 
     def __post_init__(self) -> None:
         for name in (self.model, self.nli, self.loading.similarity_model, self.loading.gradients):
@@ -81,7 +83,8 @@ class Plan:
     @property
     def fixed(self) -> dict[str, Any]:
         """What must be the same when the run is resumed, by the name of its option."""
-        named = {name: getattr(self, name) for name in ("data", "model", "nli", "preset", "methods", "limit")}
+        own = ("data", "model", "nli", "preset", "methods", "limit", "same_answer_fit")
+        named = {name: getattr(self, name) for name in own}
         shaping = {name: getattr(self.loading, name) for name in _SHAPING}
         engine = chosen_engine(self.model, self.loading.engine)
         return {**named, **shaping, "engine": engine, **{name: getattr(self.options, name) for name in OPTIONS}}
@@ -136,6 +139,7 @@ def make_plan(
         model=model, nli=nli, preset=preset, options=options,
         methods=tuple(method.name for method in made),
         measures=tuple(find_measure(name).name for name in measures) or default_measures(),
+        same_answer_fit=_fit(nli, options),
         **others,
     )  # fmt: skip
 
@@ -150,7 +154,12 @@ def with_additions(
         measures=tuple(dict.fromkeys((*begun.measures, *plan.measures, *named))),
         metrics=tuple(dict.fromkeys((*begun.metrics, *plan.metrics, *metrics))),
         bleurt=bleurt or plan.bleurt or begun.bleurt,
+        same_answer_fit=_fit(plan.nli, plan.options),
     )
+
+
+def _fit(nli: str, options: Options) -> str | None:
+    return fit_fingerprint(nli) if options.equivalence == "answers" else None
 
 
 def plan_from(described: Any) -> Plan:
