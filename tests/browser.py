@@ -146,11 +146,11 @@ def streamed(result: dict[str, Any], *, pause: float = 0.0, last: dict[str, Any]
 def events_of(result: dict[str, Any], last: dict[str, Any] | None) -> Iterator[bytes]:
     yield b": waiting\n\n"
     if result["method"] == "sdlg":
-        for token in result["answer"]["tokens"]:
+        for token in result["samples"][0]["tokens"]:
             yield _event({"type": "token", "text": token})
-        yield _event({"type": "answer", "answer": result["answer"]})
+        yield _event({"type": "answer", "answer": result["samples"][0]["generation"]})
     for sample in result["samples"][1:]:
-        yield _event({"type": "branch", "sample": sample})
+        yield _event({"type": "branch", "sample": {**sample["generation"], "substitution": sample["substitution"]}})
     if last == {}:
         return
     yield _event({"type": "result", "result": result} if last is None else last)

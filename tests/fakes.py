@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from sdlg import Pipeline, ScriptedModel
+from sdlg import Loading, Models, Pipeline, ScriptedModel
 from sdlg.nli.base import SAME_TEXT, InputGradients, Judged, NliProbabilities
 from sdlg.records import Cost
 
@@ -55,7 +55,7 @@ class FakeNli:
     def input_gradients(self, question: str, answer: str) -> InputGradients:
         self.gradients_run += 1
         words = list(re.finditer(r"\S+", answer))
-        rows = [[_numbers(f"{part} {word.group()}") for word in words] for part in ("z", "premise", "hypothesis")]
+        rows = [[_numbers(f"{part} {word.group()}") for word in words] for part in ("z", "premise")]
         return InputGradients(tuple(word.span() for word in words), *(np.array(row).reshape(-1, WIDTH) for row in rows))
 
     def embed(self, texts: Sequence[tuple[str, str]]) -> np.ndarray:
@@ -79,3 +79,16 @@ def fake_pipeline(script: Script = CAPITAL, judged: Judge | Mapping[str, str] | 
     if "preset" not in options:
         options = {"equivalence": "strict", **options}
     return Pipeline(ScriptedModel(script), FakeNli(MEANINGS if judged is None else judged), **options)
+
+
+def fake_models(model: str | None, nli: str | None, loading: Loading | None = None) -> Models:
+    """What commands load in tests: every name is a scripted model, or a fake NLI model."""
+    named = model and ScriptedModel(CAPITAL, name=model), nli and FakeNli(MEANINGS, name=nli)
+    return Models(*named, loading or Loading())
+
+
+class NeverLoaded(Models):
+    """Models that must not be loaded."""
+
+    def load(self, *_: object) -> Models:
+        raise AssertionError(f"{self.model_name} was loaded")

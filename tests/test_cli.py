@@ -13,47 +13,37 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-import sdlg
-from fakes import CAPITAL, MEANINGS, FakeNli
+from fakes import CAPITAL, FakeNli, NeverLoaded, fake_models
+from sdlg import Models, ScriptedModel
 from sdlg.cli import main
-from sdlg.evaluation.defaults import DEFAULT_METHODS
-from sdlg.options import DEFAULT_METHOD, METHODS, PRESETS, option_groups
+from sdlg.errors import TimedOut
+from sdlg.files import is_intact
+from sdlg.options import LOADING, METHODS, OPTIONS, PRESETS
 from sdlg.pipeline import Pipeline
 from sdlg.sampling import SAMPLERS
-from sdlg.serving.settings import Settings
+from sdlg.schema import result_from_json, result_schema
 
-SCHEMA = json.loads((Path(sdlg.__file__).parent / "formats" / "result.schema.json").read_text())
 QUESTION = "What is the capital of France?"
-
-
-@pytest.fixture(autouse=True)
-def _fake_models(monkeypatch):
-    """Every name is a scripted model."""
-    monkeypatch.setattr("sdlg.pipeline.load_model", lambda name, **_: sdlg.ScriptedModel(CAPITAL, name=name))
-    monkeypatch.setattr("sdlg.pipeline.load_nli", lambda name, **_: FakeNli(MEANINGS, name=name))
-
-
-@pytest.fixture
-def never_loads(monkeypatch):
-    def load(name, **_):
-        raise AssertionError(f"{name} was loaded")
-
-    monkeypatch.setattr("sdlg.pipeline.load_model", load)
-    monkeypatch.setattr("sdlg.pipeline.load_nli", load)
 
 
 @pytest.fixture
 def run(capsys):
     """Run a command: its exit code, standard output and standard error."""
 
-    def run(*arguments: object) -> tuple[int, str, str]:
+    def run(*arguments: object, load=fake_models) -> tuple[int, str, str]:
         try:
-            code = main([str(argument) for argument in arguments])
-        except SystemExit as stop:  # argparse
+            code = main([str(argument) for argument in arguments], load=load)
+        except SystemExit as stop:  # --help
             code = stop.code
         return code, *capsys.readouterr()
 
     return run
+
+
+@pytest.fixture
+def checked(run):
+    """Run a command that must fail before anything is loaded."""
+    return lambda *arguments: run(*arguments, load=NeverLoaded)
 
 
 @pytest.fixture
@@ -81,12 +71,13 @@ def refused(outcome: tuple[int, str, str], *says: str, code: int = 2) -> None:
 # -- one question -----------------------------------------------------------------------------------------------
 
 
-def test_a_question_shows_the_answer_the_entropy_and_the_alternatives(run):
+def test_a_question_shows_the_answer_and_its_meanings(run):
     code, out, err = run("ask", QUESTION)
     assert (code, err) == (0, "")
-    parts = ("It is Paris", "leans towards its answer", "of these percentages", "It is Lyon", "alternatives")
-    for part in (*parts, "of all probability"):
+    assert len(out.splitlines()) <= 14
+    for part in ("It is Paris", "It is Lyon", "semantic entropy"):
         assert part in out
+    assert len(run("ask", QUESTION, "-v")[1]) > len(out)
 
 
 def test_there_are_no_colour_codes_in_a_pipe(run, monkeypatch):
@@ -98,68 +89,97 @@ def test_there_are_no_colour_codes_in_a_pipe(run, monkeypatch):
 def test_json_is_one_line_and_valid(run):
     code, out, err = run("ask", QUESTION, "--json", "--context", "A story.")
     assert (code, err, out.count("\n")) == (0, "", 1)
-    jsonschema.validate(json.loads(out), SCHEMA)
-    assert json.loads(out)["question"] == QUESTION
-    assert json.loads(out)["context"] == "A story."
+    jsonschema.validate(json.loads(out), result_schema())
+    asked = json.loads(out)["question"]
+    assert (asked["text"], asked["context"]) == (QUESTION, "A story.")
+    assert result_from_json(out).to_json() == out.strip()
 
 
 def test_the_context_may_be_a_file(run, tmp_path):
     story = tmp_path / "story.txt"
     story.write_text("\ufeffOnce upon a time …\n", encoding="utf-8")
-    assert json.loads(run("ask", QUESTION, "--json", "--context", f"@{story}")[1])["context"] == "Once upon a time …\n"
+    asked = json.loads(run("ask", QUESTION, "--json", "--context", f"@{story}")[1])["question"]
+    assert asked["context"] == "Once upon a time …\n"
 
 
 def test_json_survives_a_pipe_that_is_not_utf8(monkeypatch):
     pipe = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
     monkeypatch.setattr("sys.stdout", pipe)
-    assert main(["ask", "Où est 東京 🗼?", "--json"]) == 0
-    assert json.loads(pipe.buffer.getvalue().decode("ascii"))["question"] == "Où est 東京 🗼?"
+    assert main(["ask", "Où est 東京 🗼?", "--json"], load=fake_models) == 0
+    assert json.loads(pipe.buffer.getvalue().decode("ascii"))["question"]["text"] == "Où est 東京 🗼?"
 
 
 def test_the_view_survives_a_terminal_that_is_not_utf8(monkeypatch):
     pipe = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
     monkeypatch.setattr("sys.stdout", pipe)
-    assert main(["ask", QUESTION]) == 0
+    assert main(["ask", QUESTION], load=fake_models) == 0
     assert b"It is Paris" in pipe.buffer.getvalue()
+
+
+def test_a_page_is_written_beside_the_view(run, checked, tmp_path):
+    page = tmp_path / "page.html"
+    assert run("ask", QUESTION, "--html", page)[0] == 0
+    assert "It is Paris" in page.read_text(encoding="utf-8")
+    refused(checked("ask", QUESTION, "--html", tmp_path / "no" / "folder.html"), "cannot write")
+    refused(checked("ask", "--file", page, "--html", page), "--html shows one question")
 
 
 # -- asked wrongly ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("question", ["", "  \n "])
-def test_an_empty_question_is_refused(run, never_loads, question):
-    refused(run("ask", question), "the question is empty", "sdlg ask")
-    refused(run("ask", question, "--out", "never-made.jsonl"), "the question is empty")
+@pytest.mark.parametrize("question", ["", "  \n ", "\ud800"])
+def test_a_question_that_cannot_be_asked_is_refused(checked, question, tmp_path):
+    refused(checked("ask", question), "the question")
+    refused(checked("ask", question, "--out", tmp_path / "never-made.jsonl"), "the question")
+    assert list(tmp_path.iterdir()) == []
 
 
-def test_no_question_at_a_terminal_is_refused(run, never_loads, monkeypatch):
+def test_no_question_at_a_terminal_is_refused(checked, monkeypatch):
     monkeypatch.setattr("sys.stdin", None)
-    refused(run("ask"), "no question", "--file")
+    refused(checked("ask"), "no question", "--file")
 
 
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["--preset", "papper"], ["unknown preset 'papper'", "default, paper"]),
+        (["--preset", "papper"], ["unknown preset 'papper'", "did you mean paper?"]),
         (["--method", "magic"], ["unknown method 'magic'", "sdlg"]),
-        (["--linkage", "chain"], ["unknown linkage 'chain'", "greedy_first, components, last_match"]),
+        (["--set", "linkage=chain"], ["unknown linkage 'chain'", "greedy_first"]),
+        (["--set", "temprature=1"], ["unknown option 'temprature'", "did you mean temperature?"]),
+        (["--set", "temperature"], ["name=value"]),
+        (["--set", "temperature=hot"], ["temperature must be a number"]),
+        (["--set", "temperature=nan"], ["temperature must be a number from"]),
+        (["--set", "in_flight=-1"], ["in_flight must be"]),
         (["--samples", "0"], ["samples must be a whole number from 1 to 1000, not 0"]),
-        (["--temperature", "nan"], ["temperature must be a number from"]),
+        (["--samples", "many"], ["samples must be a number, not 'many'"]),
+        (["--measures", "SAAR"], ["unknown measure 'SAAR'"]),
+        (["--calibration", "no/such/file"], ["no/such/file"]),
+        (["--timeout", "-1"], ["timeout must be more than 0"]),
         (["--file", "questions.txt"], ["a question or --file, not both"]),
         (["--context", "@no/such/file"], ["cannot read no/such/file"]),
     ],
 )
-def test_a_wrong_option_is_told_before_anything_is_loaded(run, never_loads, arguments, says):
-    refused(run("ask", QUESTION, *arguments), *says)
+def test_a_wrong_option_is_an_error_before_anything_is_loaded(checked, arguments, says):
+    refused(checked("ask", QUESTION, *arguments), *says)
 
 
 @pytest.mark.parametrize(
-    "arguments", [["ask", QUESTION, "--samples", "many"], ["ask", "--no-such-flag"], ["answer"], []]
+    ("arguments", "says"),
+    [
+        (["ask", QUESTION, "--max_tokens", "5"], "did you mean --max-tokens?"),
+        (["ask", QUESTION, "--smaples", "5"], "did you mean --samples?"),
+        (["ask", QUESTION, "--smaples=5"], "did you mean --samples?"),
+        (["ask", QUESTION, "--temperature", "0.5"], "write --set temperature=VALUE"),
+        (["aks", QUESTION], "did you mean ask?"),
+        (["list", "mesures"], "did you mean measures?"),
+        (["ask", QUESTION, "--timeout", "soon"], "invalid float value: 'soon'"),
+        (["ask", QUESTION, "two"], "unknown argument two"),
+        (["ask", "--no-such-flag"], "unknown argument --no-such-flag"),
+        ([], "sdlg --help"),
+    ],
 )
-def test_what_cannot_be_parsed_is_a_usage_error(run, never_loads, arguments):
-    code, out, err = run(*arguments)
-    assert (code, out) == (2, "")
-    assert "usage: sdlg" in err
+def test_what_is_mistyped_gets_a_suggestion(checked, arguments, says):
+    refused(checked(*arguments), says)
 
 
 def test_a_model_that_cannot_do_what_the_preset_needs_says_so(run):
@@ -169,75 +189,101 @@ def test_a_model_that_cannot_do_what_the_preset_needs_says_so(run):
 # -- failed -----------------------------------------------------------------------------------------------------
 
 
-def broken(*_, **__):
-    raise ZeroDivisionError("of all things")
+def failing(error: BaseException):
+    class Failing(Models):
+        def load(self, *_):
+            raise error
+
+    return Failing
 
 
-def test_an_unexpected_failure_is_one_line_without_debug(run, monkeypatch):
-    monkeypatch.setattr("sdlg.pipeline.load_nli", broken)
-    refused(run("ask", QUESTION), "ZeroDivisionError: of all things", "--debug", code=1)
-
-
-def test_debug_shows_the_traceback(run, monkeypatch):
-    monkeypatch.setattr("sdlg.pipeline.load_nli", broken)
+def test_an_unexpected_failure_is_one_line_without_debug(run):
+    broken = failing(ZeroDivisionError("of all things"))
+    refused(run("ask", QUESTION, load=broken), "ZeroDivisionError: of all things", "--debug", code=1)
     with pytest.raises(ZeroDivisionError):
-        run("ask", QUESTION, "--debug")
+        run("ask", QUESTION, "--debug", load=broken)
 
 
-def test_being_interrupted_is_not_a_crash(run, monkeypatch):
-    def interrupted(*_, **__):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("sdlg.pipeline.load_model", interrupted)
-    refused(run("ask", QUESTION), "stopped", code=130)
+def test_being_interrupted_is_not_a_crash(run):
+    refused(run("ask", QUESTION, load=failing(KeyboardInterrupt())), "stopped", code=130)
 
 
-# -- help and schema --------------------------------------------------------------------------------------------
+# -- help, lists and schema -------------------------------------------------------------------------------------
 
 
-def test_help_has_examples(run):
-    for arguments in (["--help"], ["ask", "--help"]):
-        code, out, _ = run(*arguments)
-        assert code == 0
-        assert 'sdlg ask "Who wrote Hamlet?"' in out
-        assert "--out results.jsonl" in out
-
-
-def test_every_option_has_a_flag_that_reaches_it(run):
-    text = run("ask", "--help")[1]
-    for name, group in option_groups().items():
-        flag = f"--{name.replace('_', '-')}"
-        assert f"{flag} " in text
-        here = PRESETS["default"]
-        default = getattr(getattr(here, group) if group else here, name)
-        value = default if isinstance(default, str) else default / 2 if isinstance(default, float) else 7
-        options = json.loads(run("ask", QUESTION, "--json", flag, value)[1])["options"]
-        wanted = ([7] if name.endswith("ids") else ["7"]) if isinstance(default, tuple) else value
-        assert (options[group] if group else options)[name] == wanted
+def test_help_fits_on_one_screen_and_has_examples(run, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    code, out, _ = run("ask", "--help")
+    assert code == 0
+    assert len(out.splitlines()) <= 45
+    assert max(map(len, out.splitlines())) <= 80
+    assert out.count("  sdlg ask ") >= 5
+    assert "--debug" not in out
+    assert 'sdlg ask "Who wrote Hamlet?"' in run("--help")[1]
 
 
 def test_help_names_the_defaults_that_are_used(run):
     assert tuple(SAMPLERS) == METHODS
-    texts = {command: " ".join(run(command, "--help")[1].split()) for command in ("ask", "serve", "eval")}
-    limits = Settings().limits
-    assert f"{', '.join(SAMPLERS)} (default: {DEFAULT_METHOD})" in texts["ask"]
-    assert f"the embedded {inspect.signature(Pipeline).parameters['model'].default};" in texts["ask"]
-    assert f"longest prompt (default: {limits.prompt_characters})" in texts["serve"]
-    assert f"most per request (default: {limits.samples})" in texts["serve"]
-    assert f"(default: {', '.join(DEFAULT_METHODS)})" in texts["eval"]
-
-
-def test_help_tells_where_the_presets_differ(run):
     text = " ".join(run("ask", "--help")[1].split())
-    assert "(default: answers; paper: not_contradiction)" in text
-    assert "(default: 64)" in text
+    usual = inspect.signature(Pipeline).parameters
+    assert ", ".join(METHODS) in text
+    for said in (
+        usual["model"].default,
+        usual["nli"].default,
+        OPTIONS["samples"].default,
+        OPTIONS["max_tokens"].default,
+    ):
+        assert f"(default: {said})" in text
+
+
+def value_of(option) -> object:
+    """Another value than the default, where there is one."""
+    limits, default = option.metadata, option.default
+    if "choices" in limits:
+        return default
+    return default / 2 if isinstance(default, float) else 7 if isinstance(default, int) else "a,b"
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_every_option_is_reached_by_set(run, name):
+    value = value_of(OPTIONS[name])
+    code, out, _ = run("ask", QUESTION, "--json", "--set", f"{name}={value}")
+    assert code == 0
+    assert json.loads(out)["options"][name] == (["a", "b"] if value == "a,b" else value)
+
+
+def test_the_last_of_several_settings_counts(run):
+    _, out, _ = run("ask", QUESTION, "--json", "--samples", 3, "--set", "samples=4", "--set", "seed=1", "--samples", 2)
+    options = json.loads(out)["options"]
+    assert (options["samples"], options["seed"]) == (2, 1)
+
+
+def test_lists_name_every_option_with_its_default_and_presets(run):
+    rows = json.loads(run("list", "options", "--json")[1])
+    assert {row["name"] for row in rows} == {*OPTIONS, *LOADING}
+    found = {row["name"]: row for row in rows}
+    assert found["strategy"]["presets"] == {"paper": "beam"}
+    assert (found["samples"]["default"], found["samples"]["range"]) == (10, [1, 1000])
+    text = run("list", "options")[1]
+    assert all(f"  {name} " in text for name in found)
+    for preset in PRESETS:
+        assert preset in run("list", "presets")[1]
+    assert all(method in run("list", "methods")[1] for method in METHODS)
+
+
+def test_lists_describe_measures(run):
+    rows = json.loads(run("list", "measures", "--json")[1])
+    assert {"name", "aliases", "unit", "higher_is_less_certain", "range", "needs", "equation", "cost"} <= set(rows[0])
+    text = run("list", "measures")[1]
+    assert len(text.splitlines()) < 60
+    assert len(run("list", "measures", "-v")[1]) > len(text)
 
 
 def test_schema_prints_a_valid_schema(run):
     code, out, _ = run("schema")
     assert code == 0
     jsonschema.Draft202012Validator.check_schema(json.loads(out))
-    assert json.loads(out) == SCHEMA
+    assert json.loads(out) == result_schema()
 
 
 # -- many questions ---------------------------------------------------------------------------------------------
@@ -249,9 +295,9 @@ def test_a_text_file_gives_one_valid_line_per_question(run, tmp_path):
     questions.write_bytes("\ufeffWho?\r\n\r\n   \n  東京はどこ？\n🗼 where?".encode())
     code, out, err = run("ask", "--file", questions)
     assert (code, err) == (0, "")
-    assert [row["question"] for row in rows(out)] == asked
+    assert [row["question"]["text"] for row in rows(out)] == asked
     for row in rows(out):
-        jsonschema.validate(row, SCHEMA)
+        jsonschema.validate({k: v for k, v in row.items() if k != "crc32"}, result_schema())
 
 
 def test_json_lines_may_bring_their_own_context(run, tmp_path):
@@ -260,7 +306,7 @@ def test_json_lines_may_bring_their_own_context(run, tmp_path):
     questions.write_text("".join(json.dumps(line) + "\n" for line in lines))
     code, out, _ = run("ask", "--file", questions, "--context", "For all.")
     assert code == 0
-    assert [(row["question"], row["context"]) for row in rows(out)] == [
+    assert [(row["question"]["text"], row["question"]["context"]) for row in rows(out)] == [
         ("Who?", "A story."), ("When?", "For all."), ("Why?", None),
     ]  # fmt: skip
 
@@ -271,7 +317,7 @@ def test_only_a_newline_ends_a_line(run, tmp_path):
     questions.write_text(json.dumps({"question": question}, ensure_ascii=False) + "\n", encoding="utf-8")
     code, out, _ = run("ask", "--file", questions)
     assert code == 0
-    assert [row["question"] for row in rows(out)] == [question]
+    assert [row["question"]["text"] for row in rows(out)] == [question]
 
 
 @pytest.mark.parametrize(
@@ -280,10 +326,10 @@ def test_only_a_newline_ends_a_line(run, tmp_path):
         ('{"question": "Who?"', "not valid JSON"),
         ('{"a": ' + "[" * 100_000, "not valid JSON"),
         ('{"a": ' + "1" * 5000 + "}", "not valid JSON"),
-        ('{"query": "Who?"}', 'no "question"'),
-        ('{"question": "  "}', 'no "question"'),
-        ('{"question": 5}', 'no "question"'),
-        ('{"question": "Who?", "context": 5}', '"context" must be a text'),
+        ('{"query": "Who?"}', "question: "),
+        ('{"question": "  "}', "question is empty"),
+        ('{"question": 5}', "question: valid string, not 5"),
+        ('{"question": "Who?", "context": 5}', "context: "),
         ('{"question": "\\ud83d who?"}', "surrogate"),
     ],
 )
@@ -294,35 +340,35 @@ def test_a_line_that_is_no_question_becomes_an_error_line_and_the_others_are_ans
     assert code == 1
     assert "1 of 3 questions could not be answered" in err
     first, wrong, last = rows(out)
-    assert (first["question"], last["question"]) == ("First?", "Last?")
+    assert (first["question"]["text"], last["question"]["text"]) == ("First?", "Last?")
     assert (wrong["format"], wrong["line"], wrong["question"]) == ("sdlg.error/1", 3, None)
     assert says in wrong["error"]
 
 
 @pytest.mark.parametrize("content", ["", "\n \n\n"])
-def test_a_file_without_a_question_is_refused(run, never_loads, tmp_path, content):
+def test_a_file_without_a_question_is_refused(checked, tmp_path, content):
     questions = tmp_path / "questions.txt"
     questions.write_text(content)
-    refused(run("ask", "--file", questions), "no question", "questions.txt")
+    refused(checked("ask", "--file", questions), "no question", "questions.txt")
 
 
-def test_a_file_that_cannot_be_read_is_refused(run, never_loads, tmp_path):
-    refused(run("ask", "--file", tmp_path / "none.txt"), "cannot read", "none.txt")
-    refused(run("ask", "--file", tmp_path), "cannot read")
+def test_a_file_that_cannot_be_read_is_refused(checked, tmp_path):
+    refused(checked("ask", "--file", tmp_path / "none.txt"), "cannot read", "none.txt")
+    refused(checked("ask", "--file", tmp_path), "cannot read")
     (tmp_path / "latin.txt").write_bytes(b"O\xf9?")
-    refused(run("ask", "--file", tmp_path / "latin.txt"), "cannot read", "utf-8")
+    refused(checked("ask", "--file", tmp_path / "latin.txt"), "cannot read", "utf-8")
 
 
 def test_questions_come_from_a_pipe(run, piped):
     piped("Who?\n🗼 where?\n".encode())
     code, out, _ = run("ask")
     assert code == 0
-    assert [row["question"] for row in rows(out)] == ["Who?", "🗼 where?"]
+    assert [row["question"]["text"] for row in rows(out)] == ["Who?", "🗼 where?"]
 
 
-def test_an_empty_pipe_is_refused(run, piped, never_loads):
+def test_an_empty_pipe_is_refused(checked, piped):
     piped(b"")
-    refused(run("ask"), "no question in the input")
+    refused(checked("ask"), "no question in the input")
 
 
 # -- --out and resuming -----------------------------------------------------------------------------------------
@@ -356,7 +402,7 @@ def without_seconds(path: Path) -> list[dict]:
 def test_out_takes_the_lines_and_nothing_is_printed(run, tmp_path):
     out = tmp_path / "results.jsonl"
     assert run("ask", "{Who} is\nthat?", "--out", out) == (0, "", "")
-    assert [row["question"] for row in rows(out.read_text())] == ["{Who} is\nthat?"]
+    assert [row["question"]["text"] for row in rows(out.read_text())] == ["{Who} is\nthat?"]
 
 
 @pytest.mark.parametrize("kept", [0, 1, 2, 3])
@@ -371,7 +417,7 @@ def test_a_stopped_run_goes_on_where_it_stopped(run, questions, finished, kept):
     assert without_seconds(finished) == whole
 
 
-@pytest.mark.parametrize("torn", ["{", '{"format": "sdl', '{"format": "sdlg.result/2", "question": "Sec'])
+@pytest.mark.parametrize("torn", ["{", '{"format": "sdl', '{"format": "sdlg.result/1", "question": "Sec'])
 def test_a_torn_last_line_is_repaired(run, questions, finished, torn):
     whole = without_seconds(finished)
     finished.write_text(finished.read_text().splitlines(keepends=True)[0] + torn)
@@ -379,10 +425,9 @@ def test_a_torn_last_line_is_repaired(run, questions, finished, torn):
     assert without_seconds(finished) == whole
 
 
-def test_a_finished_run_is_not_run_again(run, questions, finished, monkeypatch):
+def test_a_finished_run_is_not_run_again(checked, questions, finished):
     before = finished.read_bytes()
-    monkeypatch.setattr("sdlg.pipeline.load_model", broken)
-    code, out, err = run("ask", "--file", questions, "--out", finished)
+    code, out, err = checked("ask", "--file", questions, "--out", finished)
     assert (code, out) == (0, "")
     assert "holds 4 of 4 results; nothing is left to do" in err
     assert finished.read_bytes() == before
@@ -391,18 +436,45 @@ def test_a_finished_run_is_not_run_again(run, questions, finished, monkeypatch):
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["--max-tokens", "32"], "--max-tokens 64, not 32"),
-        (["--seed", "3"], "--seed 0, not 3"),
-        (["--model", "other"], "--model smollm2, not other"),
-        (["--nli", "other"], "--nli nli-minilm, not other"),
-        (["--preset", "paper"], "--prompt auto, not plain"),
+        (["--max-tokens", "32"], "max_tokens=64, not 32"),
+        (["--set", "seed=3"], "seed=0, not 3"),
+        (["--model", "other"], "model=smollm2, not other"),
+        (["--nli", "other"], "nli=nli-minilm, not other"),
+        (["--preset", "paper"], "prompt=auto, not plain"),
+        (["--measures", "perplexity"], "measures="),
+        (["--set", "dtype=bfloat16"], "dtype=None, not bfloat16"),
         (["--context", "A story."], "another context"),
     ],
 )
-def test_results_made_with_other_options_are_refused_naming_the_option(run, questions, finished, arguments, says):
+def test_results_made_with_other_options_are_refused_naming_the_option(checked, questions, finished, arguments, says):
     before = finished.read_bytes()
-    refused(run("ask", "--file", questions, "--out", finished, *arguments), says, "name another output file")
+    refused(checked("ask", "--file", questions, "--out", finished, *arguments), says, "name another output file")
     assert finished.read_bytes() == before
+
+
+def test_every_line_carries_a_checksum_and_a_flipped_byte_is_found(checked, questions, finished):
+    lines = finished.read_bytes().split(b"\n")[:-1]
+    assert all(b'"crc32"' in line and is_intact(line) for line in lines)
+    finished.write_bytes(finished.read_bytes().replace(b"Second?", b"Sekond?"))
+    refused(checked("ask", "--file", questions, "--out", finished), "line 2 is damaged")
+
+
+def test_a_question_that_was_broken_off_is_asked_again(run, questions, tmp_path):
+    out = tmp_path / "results.jsonl"
+
+    class Slow(ScriptedModel):
+        def prompt(self, question, style):
+            if question.text == "Second?":
+                raise TimedOut("no answer within 1 s")
+            return super().prompt(question, style)
+
+    def slow(model, nli, loading):
+        return Models(Slow(CAPITAL, name=model), FakeNli(name=nli), loading)
+
+    assert run("ask", "--file", questions, "--out", out, load=slow)[0] == 1
+    assert rows(out.read_text())[1]["retry"] is True
+    assert run("ask", "--file", questions, "--out", out)[0] == 0
+    assert [row.get("error") for row in rows(out.read_text())][1] is None
 
 
 def test_results_of_other_questions_are_refused(run, questions, finished):
@@ -414,27 +486,60 @@ def test_results_of_other_questions_are_refused(run, questions, finished):
 @pytest.mark.parametrize(
     "content", ["notes without a newline", "notes\n", "[1]\n", '{"question": "First?"}\n', "\n", "\xff\n"]
 )
-def test_a_file_that_holds_no_results_is_refused_and_left_alone(run, never_loads, questions, tmp_path, content):
+def test_a_file_that_holds_no_results_is_refused_and_left_alone(checked, questions, tmp_path, content):
     out = tmp_path / "mine.txt"
     out.write_text(content, encoding="latin-1")
-    refused(run("ask", "--file", questions, "--out", out), "mine.txt, line 1 is not a result")
+    refused(checked("ask", "--file", questions, "--out", out), "mine.txt, line 1")
     assert out.read_text(encoding="latin-1") == content
 
 
-def test_the_questions_are_not_overwritten_by_the_results(run, never_loads, questions):
+def test_the_questions_are_not_overwritten_by_the_results(checked, questions):
     before = questions.read_bytes()
-    refused(run("ask", "--file", questions, "--out", questions), "is not a result")
+    refused(checked("ask", "--file", questions, "--out", questions), "line 1")
     assert questions.read_bytes() == before
 
 
-def test_an_output_file_that_cannot_be_written_is_told_before_anything_is_loaded(run, never_loads, questions, tmp_path):
-    refused(run("ask", "--file", questions, "--out", tmp_path), "cannot write")
-    refused(run("ask", "--file", questions, "--out", tmp_path / "no" / "folder.jsonl"), "cannot write")
+def test_an_output_file_that_cannot_be_written_is_told_before_anything_is_loaded(checked, questions, tmp_path):
+    refused(checked("ask", "--file", questions, "--out", tmp_path), "cannot write")
+    refused(checked("ask", "--file", questions, "--out", tmp_path / "no" / "folder.jsonl"), "cannot write")
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
 def test_a_full_disk_is_told_with_what_to_do(run, questions):
     refused(run("ask", "--file", questions, "--out", "/dev/full"), "No space left", "--out to go on", code=1)
+
+
+# -- showing stored results ------------------------------------------------------------------------------------
+
+
+def test_show_shows_stored_results_and_what_went_wrong(run, finished):
+    code, out, err = run("show", finished)
+    assert (code, err) == (0, "")
+    assert [out.index(part) for part in ("First?", "Second?", "no answer", "Fourth?")] == sorted(
+        out.index(part) for part in ("First?", "Second?", "no answer", "Fourth?")
+    )
+    assert len(run("show", finished, "-v")[1]) > len(out)
+    fourth = run("show", finished, "4", "1")[1]
+    assert fourth.index("Fourth?") < fourth.index("First?")
+    assert "Second?" not in fourth
+
+
+def test_show_writes_one_result_as_a_page(run, finished, tmp_path):
+    page = tmp_path / "page.html"
+    assert run("show", finished, "2", "--html", page) == (0, "", "")
+    assert "Second?" in page.read_text(encoding="utf-8")
+    refused(run("show", finished, "--html", page), "one result")
+    refused(run("show", finished, "3", "--html", page), "no result")
+
+
+def test_show_takes_what_json_printed_and_refuses_the_rest(run, tmp_path, questions, finished):
+    one = tmp_path / "one.json"
+    one.write_text(run("ask", QUESTION, "--json")[1].rstrip("\n"))
+    assert "It is Paris" in run("show", one)[1]
+    one.write_text("")
+    refused(run("show", one), "no result")
+    refused(run("show", questions), "line 1")
+    refused(run("show", finished, "5"), "lines 1 to 4, not 5")
 
 
 # -- as a program -----------------------------------------------------------------------------------------------
@@ -496,11 +601,3 @@ def test_a_wrong_option_ends_with_code_2():
     done = program("-m", "sdlg.cli", "ask", QUESTION, "--samples", "0")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == "sdlg: samples must be a whole number from 1 to 1000, not 0\n"
-
-
-@pytest.mark.parametrize("count", ["0", "-1", "many"])
-def test_questions_in_flight_are_at_least_one(count, capsys):
-    with pytest.raises(SystemExit) as refusal:
-        main(["ask", "Where?", "--in-flight", count])
-    assert refusal.value.code == 2
-    assert "at least 1" in capsys.readouterr().err

@@ -61,7 +61,7 @@ def test_a_folder_is_made_once(tmp_path):
     assert make_folder_once(target, write_whole) == target
     assert make_folder_once(target, raiser(AssertionError("it is there already"))) == target
     assert [path.name for path in target.parent.iterdir()] == ["model"]
-    assert [path.name for path in target.iterdir()] == ["whole"]
+    assert {path.name for path in target.iterdir()} == {"whole", "sdlg-files.json"}
 
 
 def test_a_killed_process_leaves_no_target_and_the_next_call_sweeps_its_leftovers(tmp_path):
@@ -81,7 +81,7 @@ def test_two_processes_at_once_both_succeed(tmp_path):
         outputs = [process.communicate("go\n")[0] for process in (second, first)]
     assert [first.returncode, second.returncode] == [0, 0]
     assert outputs == [f"{target}\n"] * 2
-    assert {path.name: path.read_text() for path in target.iterdir()} == {"half": "second", "whole": "second"}
+    assert {name: (target / name).read_text() for name in ("half", "whole")} == {"half": "second", "whole": "second"}
     assert [path.name for path in tmp_path.iterdir()] == ["model"]
 
 

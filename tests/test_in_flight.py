@@ -353,7 +353,7 @@ def test_other_options_with_the_same_models():
     other = pipeline.changed(method="multinomial", samples=2, linkage="components")
     assert (other.method, other.options.samples, other.options.clustering.linkage) == ("multinomial", 2, "components")
     assert (pipeline.method, pipeline.options.samples) == ("sdlg", 4)
-    assert other.model is pipeline.model
+    assert other.models is pipeline.models
     assert len(other.ask("Where?").samples) == 2
     assert pipeline.changed(preset="paper").options.decoding.strategy == "beam"
     with pytest.raises(sdlg.SdlgError, match="unknown method"):

@@ -82,23 +82,21 @@ def test_gradients_agree_with_finite_differences(family):
     leaf = nli._embedding.weight.detach()[inputs["input_ids"][0]].clone()
     sides = nli.tokenizer(statement, statement).sequence_ids(0)
     premise = [k for k, side in enumerate(sides) if side == 0][-len(found.spans) :]
-    hypothesis = [k for k, side in enumerate(sides) if side == 1][-len(found.spans) :]
     step = 1e-5
-    for rows, gradients in ((premise, found.premise_gradients), (hypothesis, found.hypothesis_gradients)):
-        for piece, column in ((0, 3), (2, 17), (3, 30)):
-            ends = []
-            for sign in (1, -1):
-                moved = leaf.clone()
-                moved[rows[piece], column] += sign * step
-                with torch.no_grad():
-                    ends.append(float(nli.contradiction_loss(moved, inputs)))
-            assert gradients[piece, column] == pytest.approx((ends[0] - ends[1]) / (2 * step), rel=1e-3, abs=1e-7)
+    for piece, column in ((0, 3), (2, 17), (3, 30)):
+        ends = []
+        for sign in (1, -1):
+            moved = leaf.clone()
+            moved[premise[piece], column] += sign * step
+            with torch.no_grad():
+                ends.append(float(nli.contradiction_loss(moved, inputs)))
+        found_here = found.premise_gradients[piece, column]
+        assert found_here == pytest.approx((ends[0] - ends[1]) / (2 * step), rel=1e-3, abs=1e-7)
 
 
 def test_spans_are_those_of_the_answers_pieces():
     found = tiny_nli().input_gradients(QUESTION, "It is Paris.")
     assert ["It is Paris."[a:b] for a, b in found.spans] == ["It", "is", "Paris", "."]
-    assert np.allclose(found.gradients("both"), found.premise_gradients + found.hypothesis_gradients)
 
 
 def test_a_very_long_question_loses_its_beginning_not_the_answer():
@@ -156,5 +154,5 @@ def test_the_embedded_model_knows_paris_from_lyon(nli_minilm):
     assert same.entails
     assert other.contradicts
     found = nli_minilm.input_gradients(QUESTION, "The capital of France is Paris.")
-    norms = np.linalg.norm(found.embeddings * found.gradients("both"), axis=1)
+    norms = np.linalg.norm(found.embeddings * found.premise_gradients, axis=1)
     assert found.spans[int(norms.argmax())] == (25, 30)  # "Paris"

@@ -109,7 +109,7 @@ def test_room_to_grow_counts_as_memory():
     ask(lm, 50)
     lm.decode(DecodeRequest(after_header(50), [()] * 30, Decoding(strategy="multinomial", max_tokens=30)))
     (prefix_kv,) = lm._store._kept
-    held = sum(room.numel() * 4 for layer in prefix_kv.cache.layers for room in layer._rooms)
+    held = sum(room.numel() * 4 for layer in prefix_kv.cache.layers for room in layer._buffers)
     assert lm._store.nbytes >= held
 
 
@@ -130,7 +130,7 @@ def test_rooms_come_in_few_sizes():
     sizes = set()
     for length in range(20, 100, 7):
         lm.decode(DecodeRequest(Prompt(tuple(range(5, 5 + length % 80)), STOP), [()], DECODING))
-        sizes |= {room.shape[-2] for kept in lm._store._kept for layer in kept.cache.layers for room in layer._rooms}
+        sizes |= {room.shape[-2] for kept in lm._store._kept for layer in kept.cache.layers for room in layer._buffers}
     assert sizes <= {128, 256, 384}
 
 

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from sdlg.models.server.connection import Nonsense
+from sdlg.models.server.connection import BadReply
 from sdlg.models.server.replies import read_steps
-from sdlg.models.server.tokens import LearnedTokens
+from sdlg.models.server.tokenizers import TokenSpellings
 
 pytestmark = pytest.mark.usefixtures("plain_environment")
 
@@ -36,8 +36,8 @@ OLD = st.builds(
 @given(told=CONTENT | OLD | JSON)
 def test_whatever_is_told_is_read_or_is_nonsense(told):
     try:
-        steps = read_steps({"logprobs": told}, LearnedTokens())
-    except Nonsense:
+        steps = read_steps({"logprobs": told}, TokenSpellings())
+    except BadReply:
         return
     for step in steps:
         for token, logprob in [(step.token_id, step.logprob), *((one.token_id, one.logprob) for one in step.top)]:
@@ -50,20 +50,20 @@ def test_whatever_is_told_is_read_or_is_nonsense(told):
 @given(choice=JSON)
 def test_whatever_a_choice_is_it_is_read_or_is_nonsense(choice):
     try:
-        read_steps(choice, LearnedTokens())
-    except Nonsense:
+        read_steps(choice, TokenSpellings())
+    except BadReply:
         return
 
 
 @pytest.mark.parametrize("entry", [{"bytes": 5}, {"id": "x"}, {"id": 1.5}, {"id": True}, {"logprob": True}], ids=str)
 def test_what_is_no_token_is_nonsense(entry):
     told = {"content": [{"token": "a", "logprob": -1.0, "id": 3, **entry}]}
-    with pytest.raises(Nonsense):
-        read_steps({"logprobs": told}, LearnedTokens())
+    with pytest.raises(BadReply):
+        read_steps({"logprobs": told}, TokenSpellings())
 
 
 def test_every_form_of_a_reply_is_read_alike():
-    tokens = LearnedTokens()
+    tokens = TokenSpellings()
     new = {"content": [{"id": 5, "token": "a", "bytes": [97], "logprob": -0.5, "top_logprobs": [
         {"id": 6, "token": "b", "bytes": [98], "logprob": -1.5},
         {"id": 5, "token": "a", "bytes": [97], "logprob": -0.5},

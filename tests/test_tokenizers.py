@@ -19,7 +19,7 @@ def test_a_folder_without_a_tokenizer_is_refused(tmp_path, tiny_folders, load, w
     """transformers would make an empty one, and every text would be nothing."""
     shutil.copytree(tiny_folders[which], tmp_path / "model", ignore=shutil.ignore_patterns("*token*"))
     with pytest.raises(ModelNotFound, match=r"cannot load the .* model"):
-        load(str(tmp_path / "model"), device="cpu")
+        load(str(tmp_path / "model"))
 
 
 @pytest.mark.parametrize(("load", "which"), LOADERS)
@@ -27,4 +27,4 @@ def test_broken_weights_are_told_not_shown_as_a_traceback(tmp_path, tiny_folders
     shutil.copytree(tiny_folders[which], tmp_path / "model")
     (tmp_path / "model" / "model.safetensors").write_bytes(b"not weights")
     with pytest.raises(ModelNotFound, match=r"cannot load the .* model"):
-        load(str(tmp_path / "model"), device="cpu")
+        load(str(tmp_path / "model"))

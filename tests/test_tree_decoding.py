@@ -13,8 +13,9 @@ from conftest import tiny_lm, tiny_model, word_tokenizer
 from reference import decode_from_scratch, next_logprobs
 from sdlg.models import load_model
 from sdlg.models.base import DecodeRequest
+from sdlg.models.transformers import layouts
 from sdlg.models.transformers.decoding import score_paths
-from sdlg.models.transformers.kv_tree import PaddedRows, SeparateCaches
+from sdlg.models.transformers.kv_tree import SeparateCaches
 from sdlg.models.transformers.layouts import LAYOUTS, choose_layout
 from sdlg.models.transformers.masked_tree import MaskedTree
 from sdlg.models.transformers.network import Network
@@ -25,12 +26,11 @@ from sdlg.records import Prompt, StopRule
 
 FAMILIES = ("llama", "opt", "gpt2", "qwen2", "qwen3", "gemma3", "mistral", "gpt_neo", "bloom", "mamba")
 EXPECTED_LAYOUT = {
-    "bloom": "rows",  # no position ids
+    "bloom": "separate",  # no position ids
     "mamba": "separate",  # a state instead of keys and values
     "gpt_neo": "separate",  # local attention of a kind we build no masks for
 }
 ALLOWED = [(f, "tree") for f in FAMILIES if f not in EXPECTED_LAYOUT]
-ALLOWED += [(f, "rows") for f in FAMILIES if f not in ("gemma3", "mistral", "gpt_neo", "mamba")]
 ALLOWED += [(f, "separate") for f in FAMILIES]
 
 PROMPT = Prompt((5, 9, 17, 33, 21, 40, 8, 60, 11, 72), StopRule(frozenset({2})))
@@ -117,7 +117,7 @@ def assert_same(lm, prefix, continuation):
     assert continuation.decisions == len(ids)
 
 
-@pytest.mark.parametrize("tree", [MaskedTree, PaddedRows, SeparateCaches])
+@pytest.mark.parametrize("tree", [MaskedTree, SeparateCaches])
 def test_forked_paths_see_only_their_own_tokens(tree):
     network = Network(tiny_model("llama"))
     prefix_kv = PrefixKV(network, native=tree is SeparateCaches)
@@ -273,7 +273,7 @@ def test_given_texts_are_scored_as_from_scratch(family, layout, monkeypatch):
             assert found == pytest.approx(row[:-1], abs=1e-4)
 
 
-@pytest.mark.parametrize(("family", "passes"), [("llama", 1), ("bloom", 1), ("gpt_neo", len(TEXTS) - 1)])
+@pytest.mark.parametrize(("family", "passes"), [("llama", 1), ("gpt_neo", len(TEXTS) - 1)])
 def test_a_given_text_takes_one_pass(family, passes):
     lm = TransformersModel(tiny_model(family), word_tokenizer())
     lm.decode(DecodeRequest(PROMPT, [()], GREEDY))
@@ -282,7 +282,7 @@ def test_a_given_text_takes_one_pass(family, passes):
     assert lm._network.steps - before == passes
 
 
-@pytest.mark.parametrize(("family", "layout"), [("llama", "tree"), ("bloom", "rows"), ("llama", "separate")])
+@pytest.mark.parametrize(("family", "layout"), [("llama", "tree"), ("llama", "separate")])
 def test_scoring_many_texts_holds_the_logits_and_columns_of_one_pass(family, layout, monkeypatch):
     lm = TransformersModel(tiny_model(family), word_tokenizer(), layout=layout)
     call, rows, columns = lm._network._call, [], []
@@ -451,15 +451,12 @@ def test_a_search_keeps_the_columns_of_its_best_hypothesis(strategy, monkeypatch
 
 
 def test_a_layout_is_tried_once_for_the_same_files(tiny_folders, tmp_path, monkeypatch):
-    from sdlg.models.transformers import layouts as layout_memory
-
     monkeypatch.setenv("SDLG_HOME", str(tmp_path / "home"))
     folder = tmp_path / "model"
     shutil.copytree(tiny_folders[0], folder)
-    tried, choose = [], layout_memory.choose_layout
-    monkeypatch.setattr(layout_memory, "choose_layout", lambda network: tried.append(network) or choose(network))
-    layouts = [load_model(str(folder)).layout for _ in range(2)]
-    assert layouts == ["tree", "tree"]
+    tried, choose = [], layouts.choose_layout
+    monkeypatch.setattr(layouts, "choose_layout", lambda network: tried.append(network) or choose(network))
+    assert [load_model(str(folder)).layout for _ in range(2)] == ["tree", "tree"]
     assert len(tried) == 1
     os.utime(folder / "model.safetensors", (1, 1))  # other weights, perhaps
     load_model(str(folder))

@@ -1,4 +1,4 @@
-"""What people see in a terminal and in a notebook. The page has tests of its own, in a browser."""
+"""What people read in a terminal and in a notebook. The page has tests of its own, in a browser."""
 
 from __future__ import annotations
 
@@ -6,33 +6,31 @@ import io
 import re
 from dataclasses import replace
 from html import unescape
-from itertools import pairwise
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.console import Console
 
-from fakes import CAPITAL, fake_pipeline
-from sdlg.formats.results import Result
+from results import CANBERRA, EVIL, RESULTS, SYDNEY, made
 from sdlg.pipeline import Progress
+from sdlg.records import Word
+from sdlg.result import Result
 from sdlg.views.html_file import result_page
 from sdlg.views.notebook import notebook_view
 from sdlg.views.progress import ProgressLine
-from sdlg.views.reading import reading, word_shades
-from sdlg.views.terminal import ALTERNATIVES, print_result, terminal_view, visible
+from sdlg.views.reading import reading, short_note, word_shades
+from sdlg.views.terminal import print_result, visible
 
 ESCAPE = "\x1b"
-LONG = {"": {"word " * 2000 + "a": 0.6, "word " * 2000 + "b": 0.4}}
+DOZEN = 12
 
 
-def asked(script=CAPITAL, **options) -> Result:
-    return fake_pipeline(script, **options).ask("What?")
-
-
-def shown(result: Result, *, width: int = 100, **console) -> str:
+def shown(result: Result, *, width: int = 80, verbose: bool = False, **console) -> str:
     """The view as it would be printed; without colours unless a terminal is forced."""
     out = Console(file=io.StringIO(), width=width, highlight=False, **console)
-    print_result(out, result)
+    print_result(out, result, verbose=verbose)
     return out.file.getvalue()
 
 
@@ -40,17 +38,10 @@ def in_colour(result: Result, **more) -> str:
     return shown(result, force_terminal=True, color_system="truecolor", **more)
 
 
-def underlined(result: Result) -> list[str]:
-    """What is marked in each alternative."""
-    alternatives = next(
-        part.renderable
-        for before, part in pairwise(terminal_view(result).renderables)
-        if getattr(before, "plain", "") == ALTERNATIVES
-    )
-    texts = list(alternatives.columns[2].cells)
-    return [
-        text.plain[span.start : span.end] for text in texts for span in text.spans if "underline" in str(span.style)
-    ]
+def marked(result: Result) -> list[str]:
+    """What stands in brackets in each alternative."""
+    lines = shown(result, width=500, verbose=True).splitlines()
+    return [re.search(r"\[(.*?)\]", line).group(1) for line in lines if "●" in line]
 
 
 # -- control characters -----------------------------------------------------------------------------------------
@@ -66,133 +57,173 @@ def test_other_characters_stay_themselves():
     assert visible("Tab\tand\nline, 東京 🗼 [bold]é") == "Tab\tand\nline, 東京 🗼 [bold]é"
 
 
-def test_the_reader_is_told_what_kind_of_model_judges_meanings():
-    result = asked()
-    assert f"meanings are judged by {result.nli}" in " ".join(shown(result).split())
-    small = " ".join(shown(replace(result, nli="nli-minilm")).split())
-    assert "judged by nli-minilm, a small network that is wrong about one pair of answers in eight" in small
+@given(st.text(max_size=40), st.booleans())
+def test_no_control_character_of_any_field_reaches_the_terminal(text, verbose):
+    result = made([((text,), (0.6, 0.7, 0.9)), ((f"{text}x", text), (0.1, 0.3, 0.4))], model=text, nli=text)
+    view = shown(replace(result, notes=(text,)), verbose=verbose)
+    assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", view.replace("\t", ""))
 
 
-def test_an_ansi_escape_in_model_text_never_reaches_the_terminal():
-    evil = f"{ESCAPE}]0;owned\x07{ESCAPE}[31mred"
-    view = shown(asked({"": {evil: 0.6, f"{evil}!": 0.4}}))
-    assert ESCAPE not in view
-    assert "\x07" not in view
-    assert view.count("␛[31mred") >= 3  # answer, meanings, alternatives
+@pytest.mark.parametrize("verbose", [False, True])
+def test_model_text_is_no_markup(verbose):
+    assert "[red]x[/red]" in shown(RESULTS["markup"], width=200, verbose=verbose)
+    assert ESCAPE not in shown(RESULTS["control"], verbose=verbose)
 
 
-def test_square_brackets_in_model_text_are_not_markup():
-    assert "[red]Paris[/nonsense]" in shown(asked({"": {"[red]Paris[/nonsense]": 1.0}}))
+# -- the short view ---------------------------------------------------------------------------------------------
 
 
-# -- parts ------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("width", [80, 120])
+@pytest.mark.parametrize("name", RESULTS)
+def test_the_short_view_has_a_dozen_lines_beside_a_long_answers_own(name, width):
+    result = RESULTS[name]
+    lines = shown(result, width=width).splitlines()
+    answer = lines.index("") if "" in lines else lines.index(" " * width)  # its lines stand before an empty one
+    assert len(lines) - answer <= DOZEN - 1
+    assert max(map(cell_len, lines)) <= width
 
 
-def test_the_view_shows_answer_entropy_meanings_alternatives_and_cost():
-    result = asked()
-    view = shown(result)
-    assert view.splitlines()[0].strip() == "It is Paris"
-    own, headline = result.clusters[0], result.estimates["semantic_entropy"]
-    assert view.splitlines()[2].strip() == reading(result)
-    assert f"semantic entropy {headline.value:.2f} nats ({headline.low:.2f} to {headline.high:.2f})" in view
-    assert f"{own.probability:.1%} ({own.low:.0%}–{own.high:.0%}) " in view
-    assert "to rank answers by doubt, use the score (the paper's), which is no percentage" in " ".join(view.split())
-    assert "wavers most at ‘Paris’: 40.0% to another meaning, 5.0% not looked at" in view
-    assert "● 25.0% It is [Lyon]" in view
-    assert "88.4% of all probability looked at · 6 sequences and 5 draws" in view
-    assert ESCAPE not in view
+@given(st.lists(st.tuples(st.text(max_size=200), st.floats(0, 1)), min_size=1, max_size=30), st.integers(80, 200))
+def test_any_meanings_fit_into_a_dozen_lines(meanings, width):
+    texts = [((f"a {text}",), (share / 2, share, (1 + share) / 2)) for text, share in meanings]
+    result = made([((CANBERRA,), (0.3, 0.5, 0.7)), *texts], options={"samples": 100}, risk=RESULTS["rival"].risk)
+    cut = replace(result.samples[0], generation=replace(result.answer, stop_reason="length"))
+    assert shown(replace(result, samples=(cut, *result.samples[1:])), width=width).count("\n") <= DOZEN
 
 
-def test_the_likeliest_meaning_comes_first():
-    lines = shown(asked({"": {"a": 0.35, "b": 0.33, "c": 0.32}, "a": {"x": 0.1, "y": 0.05, "z": 0.05}})).splitlines()
-    shares = [float(line.split("%")[0]) for line in lines if "█" in line]
+@pytest.mark.parametrize("name", RESULTS)
+def test_the_short_view_has_answer_sentence_largest_meanings_and_headline(name):
+    result = RESULTS[name]
+    view = shown(result, width=200)
+    assert reading(result) in view
+    assert ("semantic entropy 0.85 nats" in view) is (name != "undefined")
+    bars = [line for line in view.splitlines() if "█" in line or "▏" in line]
+    shares = [0.0 if "<" in line else float(line.split("%")[0]) for line in bars]
     assert shares == sorted(shares, reverse=True)
+    assert sum("this answer:" in line for line in bars) == 1  # also where it is not among the largest
+    assert ("more meanings" in view) is (len(result.clusters) > 6)
 
 
-def test_the_changed_word_is_marked():
-    result = asked()
-    assert underlined(result) == [sample.substitution.replacement for sample in result.samples[1:]]
-    assert f"{ESCAPE}[1;4mLyon{ESCAPE}[0m" in in_colour(result)
+def test_the_answers_own_meaning_is_shown_even_if_it_is_the_smallest():
+    others = [((f"Other {n}",), (0.05, 0.1, 0.3)) for n in range(9)]
+    view = shown(made([((CANBERRA,), (0.0, 0.01, 0.05)), *others]))
+    assert f"this answer: {CANBERRA}" in view
+    assert "5 more meanings" in view
 
 
-def test_the_whole_changed_word_is_marked_when_its_token_only_begins_it():
-    script = {
-        "": {"Near": 1.0},
-        "Near": {" Paris": 0.7, " Mar": 0.3},
-        "Near Mar": {"seille": 1.0},
-        "Near Marseille": {" now": 1.0},
-    }
-    result = asked(script)
-    assert result.samples[1].text == "Near Marseille now"
-    assert underlined(result) == ["Marseille"]
+def test_meanings_that_begin_like_a_long_answer_are_told_apart():
+    shared = "It is well known and often said by everybody who has ever been to the country that it is "
+    view = shown(made([((f"{shared}Canberra",), (0.5, 0.7, 0.8)), ((f"{shared}Sydney",), (0.1, 0.3, 0.5))]))
+    assert "… Sydney" in view
 
 
-def test_a_branch_that_ends_early_is_marked():
-    result = asked({"": {"Paris": 1.0}, "Paris": {" now": 0.6, "<end>": 0.4}})
-    assert "40.0% Paris [end]" in shown(result)
+def test_what_must_not_be_missed_is_noted():
+    result = RESULTS["twenty"]
+    assert short_note(RESULTS["sure"]) == ""
+    assert "40 of 50 sequences" in shown(result)
+    cut = replace(result.samples[0], generation=replace(result.answer, stop_reason="length"))
+    assert "the answer was cut" in shown(replace(result, samples=(cut, *result.samples[1:])))
 
 
-def test_words_are_coloured_by_how_much_they_waver():
-    result = asked()
-    assert word_shades(result) == [word.wavering for word in result.words]
-    assert f"{ESCAPE}[38;2;203;138;22mParis{ESCAPE}[0m" in in_colour(result)
-
-
-def test_words_are_coloured_by_attribution_where_nothing_says_whether_they_waver():
-    result = asked()
-    words = tuple(replace(word, wavering=None, not_looked_at=None) for word in result.words)
-    result = replace(result, words=words)
-    assert max(word_shades(result)) == 1.0
-    assert f"{ESCAPE}[1;38;2;220;50;47mis{ESCAPE}[0m" in in_colour(result)
-    assert ESCAPE + "[38" not in in_colour(result, no_color=True)
+def test_a_risk_is_said_where_a_calibration_speaks():
+    assert "about 2 in 10 such answers are wrong · semantic entropy" in shown(RESULTS["rival"])
+    assert "risk of being wrong 20%, measured on 400 answers" in shown(RESULTS["rival"], verbose=True)
 
 
 def test_an_empty_answer_is_said_to_be_empty():
-    view = shown(asked({"": {"<end>": 0.8, "Paris": 0.2}}))
+    view = shown(RESULTS["empty"])
     assert view.splitlines()[0].strip() == "(an empty answer)"
     assert "(empty)" in view
-    assert "● 20.0% [Paris]" in view
-
-
-def test_an_answer_of_control_characters_and_spaces_is_shown():
-    assert "␀" in shown(asked({"": {"\x00 \x00": 1.0}}))
-
-
-@pytest.mark.parametrize("word", [" word", "W", "京"])
-def test_a_very_long_answer_is_wrapped_and_keeps_its_bars(word):
-    long = (word * 400).strip()
-    lines = shown(asked({"": {long: 0.6, f"{long}!": 0.4}}), width=60).splitlines()
-    assert max(map(cell_len, lines)) <= 60
-    times = sum(line.count(word.strip()) for line in lines)  # whole: the answer, two meanings, an alternative
-    assert 0 <= times - 4 * 400 <= 25  # and a bit of the word at which it wavers most
-    assert any("█" * 10 in line for line in lines)
 
 
 def test_an_answer_of_several_lines_keeps_them():
-    lines = [line.strip() for line in shown(asked({"": {"One\nTwo": 1.0}})).splitlines()]
-    assert lines[:2] == ["One", "Two"]
+    assert [line.strip() for line in shown(RESULTS["several_lines"]).splitlines()[:2]] == ["One", "Two"]
 
 
-def test_one_sample_has_no_alternatives_and_says_why():
-    drawn = shown(asked({"": {"Paris": 1.0}}))
-    assert "the model would say this nine times in ten or more (between 100% and 100%)" in drawn
-    certain = shown(asked({"": {"Paris": 1.0}}, draws=0))
-    assert ALTERNATIVES not in certain
-    assert "no likely alternative was found" in certain
-    alone = shown(asked(samples=1, draws=0))
-    assert ALTERNATIVES not in alone
-    assert "no likely alternative" not in alone  # nobody looked for one
-    assert "ask for more samples" in alone
+# -- everything -------------------------------------------------------------------------------------------------
 
 
-def test_notes_are_shown():
-    view = " ".join(shown(asked(max_tokens=2)).split())
-    assert "note: the answer was cut at 2 tokens; raise --max-tokens" in view
-    assert "lower --min-probability to explore more" in view
+@pytest.mark.parametrize("name", RESULTS)
+def test_the_verbose_view_has_every_wording_note_and_number(name):
+    result = RESULTS[name]
+    view = " ".join(shown(result, width=8000, verbose=True).split())
+    for text in (text for cluster in result.clusters for text in cluster.texts if text):
+        assert " ".join(visible(text).split()) in view
+    assert all(note in view for note in result.notes)
+    assert ("entropy of these percentages 0.62 (0.40–0.90) nats" in view) is (result.share_entropy is not None)
+    assert view.count("●") == sum(sample.substitution is not None for sample in result.samples)
 
 
-def test_the_notebook_shows_notes_too():
-    assert "the answer was cut at 2 tokens" in in_frame(asked(max_tokens=2))
+def test_the_whole_changed_word_is_marked_though_its_token_only_begins_it():
+    assert RESULTS["unsure"].samples[1].substitution.replacement == "Sydn"
+    assert marked(RESULTS["unsure"]) == ["Sydney."]
+    assert marked(RESULTS["emoji"]) == ["eats"]
+
+
+def test_a_branch_that_ends_early_is_marked():
+    assert "The capital of [end]" in shown(RESULTS["shorter"], verbose=True)
+
+
+def test_measures_that_were_asked_for_and_reasons_for_missing_ones_are_shown():
+    result = RESULTS["leans"]
+    measured = {**result.estimates, "perplexity": replace(result.estimates["semantic_entropy"], value=2.5)}
+    view = shown(replace(result, estimates=measured, unavailable={"SAR": "needs tokens"}), verbose=True)
+    assert re.search(r"perplexity +2\.50", view)
+    assert re.search(r"SAR +– +needs tokens", view)
+
+
+# -- colours ----------------------------------------------------------------------------------------------------
+
+
+def test_words_are_coloured_by_how_likely_another_meaning_begins_there():
+    result = RESULTS["unsure"]
+    assert word_shades(result) == [word.other_meaning for word in result.words]
+    assert f"{ESCAPE}[38;2;181;137;0mCanberra.{ESCAPE}[0m" in in_colour(result)
+    assert ESCAPE + "[38" not in in_colour(result, no_color=True)
+
+
+def test_words_are_coloured_by_attribution_where_nothing_else_is_known():
+    result = replace(RESULTS["sure"], words=(Word("The", 0, 3, 0.2), Word("capital", 4, 11, 0.4)))
+    assert word_shades(result) == [0.5, 1.0]
+
+
+# -- the reading ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("sure", "sure"),
+        ("leans", "leans towards this answer: 81% (78–86%)"),
+        ("unsure", "cannot tell yet how sure it is: 21–63%; more draws may tell"),
+        ("multinomial", "more samples may tell"),
+        ("rival", "another meaning is likelier: 70%; this answer: 20% (10–30%)"),
+        ("seldom", "something else at least nine times in ten"),
+        ("no_draws", "2 meanings, this answer's scores highest (draws=0"),
+        ("all_alike", "all 2 answers mean the same (draws=0"),
+        ("given", "2 meanings, this answer's scores highest"),
+        ("alone", "one answer says nothing of other meanings"),
+    ],
+)
+def test_the_reading_says_what_the_interval_does(name, says):
+    assert says in reading(RESULTS[name])
+    assert ("draws=0" in reading(RESULTS[name])) is ("draws=0" in says)
+
+
+def test_the_terminal_says_which_setting_may_tell_more():
+    assert "(--set draws=20)" in shown(RESULTS["unsure"])
+    assert "(--set samples=8)" in shown(RESULTS["multinomial"])
+    assert "--set" not in shown(RESULTS["leans"])
+
+
+@given(st.floats(0, 1), st.floats(0, 1), st.floats(0, 1))
+def test_the_words_do_not_depend_on_where_in_its_interval_a_share_is(first, second, inside):
+    low, high = sorted((first, second))
+    said = {
+        re.sub(r"[<>]?\d+", "N", reading(made([((CANBERRA,), (low, share, high)), ((SYDNEY,), (0.1, 0.2, 0.9))])))
+        for share in (low, low + inside * (high - low), high)
+    }
+    assert len(said) == 1
 
 
 # -- the notebook -----------------------------------------------------------------------------------------------
@@ -204,88 +235,16 @@ def in_frame(result: Result) -> str:
 
 
 def test_the_notebook_shows_the_page_in_a_frame():
-    result = asked()
-    document = in_frame(result)
-    assert document == result_page(result)
-    for part in ("It is Paris", "It is Lyon", f"semantic entropy {result.semantic_entropy:.2f} nats", reading(result)):
-        assert part in document
+    assert in_frame(RESULTS["leans"]) == result_page(RESULTS["leans"])
 
 
 def test_nothing_of_the_model_leaves_the_frame():
-    evil = "\"></iframe><script>alert('&')</script>"
-    view = notebook_view(asked({"": {evil: 0.7, f"{evil}<b>": 0.3}}))
+    text = f'"></iframe>{EVIL}'
+    view = notebook_view(made([((text,), (0.6, 0.7, 0.9))]))
     assert view.count("<script") == 1  # ours, which fits the frame's height
     assert view.count("<iframe") == view.count("</iframe") == 1
     assert 'sandbox="allow-scripts"' in view  # and not allow-same-origin: it cannot reach the notebook
     assert "alert('" not in view
-
-
-def test_the_frame_is_higher_for_longer_answers():
-    heights = [int(re.search(r"height:(\d+)px", notebook_view(asked(script))).group(1)) for script in (CAPITAL, LONG)]
-    assert heights == sorted(heights)
-    assert heights[1] <= 2400
-
-
-# -- the reading ------------------------------------------------------------------------------------------------
-
-
-def with_shares(*intervals: tuple[float, float, float]) -> Result:
-    """Clusters of these (low, probability, high)."""
-    result = asked()
-    clusters = (
-        replace(result.clusters[n], low=low, probability=p, high=high) for n, (low, p, high) in enumerate(intervals)
-    )
-    return replace(result, clusters=tuple(clusters))
-
-
-@pytest.mark.parametrize(
-    ("intervals", "says"),
-    [
-        (
-            ((0.0, 0.02, 0.08), (0.2, 0.4, 0.7)),
-            "the model would say something else at least nine times in ten; its answer's meaning holds "
-            "between 0% and 8%",
-        ),
-        (((0.92, 0.97, 1.0),), "the model would say this nine times in ten or more (between 92% and 100%)"),
-        (
-            ((0.1, 0.2, 0.4), (0.5, 0.7, 0.8)),
-            "another meaning is likelier; the answer's own holds between 10% and 40%",
-        ),
-        (
-            ((0.05, 0.15, 0.3), (0.1, 0.3, 0.5)),
-            "the model would more often say something else; its answer's meaning holds between 5% and 30%",
-        ),
-        (((0.55, 0.7, 0.85),), "the model leans towards its answer, which holds between 55% and 85%"),
-        (
-            ((0.3, 0.7, 0.9), (0.1, 0.3, 0.6)),
-            "too few draws to tell whether the model leans towards its answer: its meaning holds between 30% and 90%",
-        ),
-    ],
-)
-def test_the_reading_follows_from_the_interval(intervals, says):
-    assert reading(with_shares(*intervals)) == says
-
-
-def test_the_words_of_the_reading_do_not_depend_on_where_in_its_interval_a_share_is():
-    for low, high in ((0.0, 0.08), (0.05, 0.3), (0.2, 0.8), (0.55, 0.85), (0.93, 1.0)):
-        said = {reading(with_shares((low, share, high))) for share in (low, (low + high) / 2, high)}
-        assert len(said) == 1
-
-
-@pytest.mark.parametrize(
-    ("scores", "says"),
-    [
-        ((1.0,), "all 6 answers mean the same"),
-        ((0.95, 0.05), "2 meanings were found; the answer's own scores highest"),
-        ((0.3, 0.7), "2 meanings were found; another one scores highest"),
-    ],
-)
-def test_without_draws_the_reading_says_what_was_found_and_no_percentage(scores, says):
-    result = asked(draws=0)
-    clusters = tuple(replace(result.clusters[n], score_share=score) for n, score in enumerate(scores))
-    result = replace(result, clusters=clusters)
-    assert reading(result) == says
-    assert "nothing was drawn (draws = 0): shares are the paper's score" in " ".join(shown(result).split())
 
 
 # -- progress ---------------------------------------------------------------------------------------------------
@@ -297,19 +256,13 @@ def test_progress_is_silent_without_a_terminal(capsys):
     assert capsys.readouterr() == ("", "")
 
 
-def test_every_stage_of_a_run_can_be_shown_on_a_terminal(monkeypatch):
+def test_every_stage_can_be_shown_on_a_terminal(monkeypatch):
     screen = io.StringIO()
     screen.isatty = lambda: True
     monkeypatch.setattr("sys.stderr", screen)
     monkeypatch.setenv("TERM", "xterm")
-    seen = []
     with ProgressLine() as watch:
-
-        def both(progress: Progress) -> None:
-            seen.append(progress.stage)
-            watch(progress)
-
-        fake_pipeline(watch=both).ask("What?")
-        watch(Progress("answer", f"{ESCAPE}[31m[red]\nhello"))
-    assert list(dict.fromkeys(seen)) == ["load", "answer", "scores", "branches", "clusters"]
+        for stage in ("load", "answer", "scores", "branches", "clusters"):
+            watch(Progress(stage, f"{ESCAPE}[31m[red]\nhello"))
+    assert "hello" in screen.getvalue()
     assert f"{ESCAPE}[31m" not in screen.getvalue()

@@ -20,6 +20,7 @@ from .clustering import PairMemory, cluster_answers
 from .clustering.same_answer import fit_fingerprint
 from .concurrency.in_flight import in_thread, run_in_flight
 from .concurrency.limits import Limit, check_limit, limited
+from .errors import NotSupported
 from .loaded import Models, ModelSource, NliSource
 from .measures import inputs_of
 from .measures.branches import explored_mass
@@ -49,8 +50,10 @@ from .records import Cost, Generation, Question, Sample, Sampled, Setup, Substit
 from .result import SEMANTIC_ENTROPY, SHARE_ENTROPY, Result
 from .sampling import SAMPLERS, InitialAnswer, SamplingRequest
 from .schema import GivenAnswer, given_samples
+from .scoring.alignment import token_texts
 
 GIVEN = "given"  # the method of answers that somebody already had
+NOT_COMPARED = "nothing compared the answers, so each of them counts as a meaning of its own"
 _CANDIDATES = 8  # of each position, in a result
 
 
@@ -215,8 +218,23 @@ class Pipeline:
             inputs = with_evidence(inputs_of(samples), evidence or {})
             measured = measure(inputs, asked, self.measures, self._input_models(), also={"clusters"})
             clusters = measured.inputs.clusters or tuple(range(len(samples)))
-            sampled = numbered(Sampled(samples, (), Cost()), clusters)
+            notes = () if measured.inputs.clusters else (NOT_COMPARED,)
+            sampled = numbered(Sampled(samples, (), Cost(), notes), clusters)
             return self.changed(method=GIVEN, calibration=NONE)._result(asked, sampled, measured)
+
+    def with_likelihoods(
+        self, question: Question, answers: Sequence[str | GivenAnswer | Mapping[str, Any] | Sample]
+    ) -> tuple[Sample, ...]:
+        """Return given answers with their log-probabilities under the language model, as `score` takes them."""
+        samples, model = given_samples(answers), self.models.language_model
+        if not model.capabilities.scores_texts:
+            raise NotSupported(f"{model.name} cannot compute the likelihood of given answers")
+        prompt = model.prompt(question, self.options.prompt)
+        generations = model.score(prompt, [sample.text for sample in samples]).generations
+        return tuple(
+            Sample(generation, tuple(token_texts(generation.token_ids, model.text)), cluster=sample.cluster)
+            for generation, sample in zip(generations, samples, strict=True)
+        )
 
     # -- the steps, which experiments call one by one -------------------------------------------------------------
 

@@ -1,24 +1,312 @@
-// The page: it listens to its form and its address. What a result looks like is in view.js.
+// The page: a form, the server's stream of events, what was asked before. What a result looks like is in view.js.
 
-import { ask, compare, fail, otherMethod, pending, show, shown, stop, suggest } from "./asking.js";
-import { applySettings, askedInForm, askedInLink, fillForm, linkOf } from "./form.js";
-import { keep, listHistory, recall } from "./history.js";
-import { call } from "./server.js";
-import { settings } from "./settings.js";
-import { at, say } from "./status.js";
+import { copyButton, make, visible } from "./elements.js";
+import { showResult } from "./view.js";
+
+const at = (id) => document.getElementById(id);
+const say = (text) => (at("status").textContent = text);
+const wholeNumber = (text, otherwise) => (/^\d{1,15}$/.test(text ?? "") ? Number(text) : otherwise);
+
+// What the server offers: something to begin with, and its own word for it once that is there.
+const settings = {
+  methods: ["sdlg", "multinomial"],
+  presets: ["default"],
+  defaults: { method: "sdlg", preset: "default", samples: 10, max_tokens: 64, seed: 0 },
+  limits: {},
+};
+
+// -- what is asked: in the form, and in a link -----------------------------------------------------------------------
+
+const CHOICES = ["method", "preset"];
+const NUMBERS = ["samples", "draws", "max_tokens", "seed"]; // no draws: as many as the server's default
+
+function askedInForm() {
+  const asked = { question: at("question").value.trim(), context: at("context").value.trim() };
+  for (const name of CHOICES) asked[name] = at(name).value;
+  for (const name of NUMBERS) if (at(name).value !== "") asked[name] = Number(at(name).value);
+  return asked;
+}
+
+function fillForm(asked) {
+  for (const name of ["question", "context", ...CHOICES, ...NUMBERS]) {
+    const value = asked[name] ?? "";
+    if (CHOICES.includes(name) && ![...at(name).options].some((option) => option.value === value))
+      at(name).append(make("option", { value }, value)); // the server says if it does not know it
+    at(name).value = value;
+  }
+  if (asked.context) at("with-context").open = true;
+}
+
+/** The fragment that stands for a question and its options. */
+function linkOf({ question, context, ...options }) {
+  const fields = new URLSearchParams({ q: question, ...(context ? { context } : {}), ...options });
+  return `#${fields}`;
+}
+
+function askedInLink(fragment) {
+  const fields = new URLSearchParams(fragment.replace(/^#/, ""));
+  const asked = { question: fields.get("q")?.trim(), context: fields.get("context") ?? "" };
+  for (const name of CHOICES) asked[name] = fields.get(name) || settings.defaults[name];
+  for (const name of NUMBERS) {
+    const value = wholeNumber(fields.get(name), settings.defaults[name]);
+    if (value !== undefined) asked[name] = value;
+  }
+  return asked.question ? asked : null;
+}
+
+function applySettings() {
+  for (const [name, choices] of [["method", settings.methods], ["preset", settings.presets]])
+    at(name).replaceChildren(...choices.map((choice) => make("option", { value: choice }, choice)));
+  for (const [name, value] of Object.entries(settings.defaults)) if (at(name)) at(name).value = value;
+  for (const name of NUMBERS) if (settings.limits[name]) at(name).max = settings.limits[name];
+  const about = [settings.model, `judge ${settings.nli}`, ...(settings.calibrated ? ["calibrated"] : [])];
+  if (settings.model) at("about").textContent = visible(about.join(" · "));
+}
+
+// -- what was asked before, kept in this browser ---------------------------------------------------------------------
+
+const HISTORY = "sdlg.history";
+const ENTRIES = 50;
+const CHARACTERS = 3_000_000; // browsers give about five million
+
+function stored(storage, name) {
+  try {
+    return storage.getItem(name);
+  } catch {
+    return null; // a browser that keeps nothing
+  }
+}
+
+/** Whatever else may lie there under our name is passed over. */
+const isEntry = (entry) => typeof entry?.link === "string" && entry.link.startsWith("#")
+  && typeof entry.question === "string" && entry.result?.format === "sdlg.result/1";
+
+function entries() {
+  try {
+    const list = JSON.parse(stored(localStorage, HISTORY) ?? "[]");
+    return Array.isArray(list) ? list.filter(isEntry) : [];
+  } catch {
+    return [];
+  }
+}
+
+/** Keep what fits; the oldest go first. */
+function keep(list) {
+  for (const kept = list.slice(0, ENTRIES); ; kept.pop()) {
+    const text = JSON.stringify(kept);
+    try {
+      if (text.length <= CHARACTERS) localStorage.setItem(HISTORY, text);
+      if (text.length <= CHARACTERS) break;
+    } catch {
+      if (!kept.length) break;
+    }
+  }
+  listHistory();
+}
+
+function remember(asked, result) {
+  const link = linkOf(asked);
+  keep([{ link, question: asked.question, when: Date.now(), result }, ...entries().filter((other) => other.link !== link)]);
+}
+
+/** Of the same models only: another server may stand at this address today. */
+const recall = (asked) => entries().find(({ link, result }) => link === linkOf(asked)
+  && (!settings.model || (result.model === settings.model && result.nli === settings.nli)))?.result;
+
+function listHistory() {
+  const list = entries();
+  at("history").hidden = !list.length;
+  at("history-list").replaceChildren(...list.map(historyRow));
+}
+
+function historyRow(entry) {
+  const question = visible(entry.question.length > 140 ? `${entry.question.slice(0, 140)}…` : entry.question);
+  const when = make("span", { class: "faint" }, ` ${entry.result.method} · ${new Date(entry.when).toLocaleString()}`);
+  const button = make("button", { type: "button", class: "quiet", "aria-label": `Delete: ${question}` }, "Delete");
+  button.addEventListener("click", () => {
+    keep(entries().filter((other) => other.link !== entry.link));
+    (at("history").hidden ? at("question") : at("forget")).focus();
+  });
+  return make("li", {}, make("div", {}, make("a", { href: entry.link, dir: "auto" }, question), when), button);
+}
+
+// -- the server ------------------------------------------------------------------------------------------------------
+
+/** Something went wrong, in words for the reader. */
+class Failure extends Error {
+  constructor(message, { status = 0, wait = null } = {}) {
+    super(message);
+    Object.assign(this, { status, wait });
+  }
+}
+
+const key = () => stored(sessionStorage, "sdlg.key") ?? "";
+
+const brokenBy = (message) => (error) => {
+  throw error.name === "AbortError" ? error : new Failure(message);
+};
+
+async function call(path, options = {}) {
+  const headers = { "Content-Type": "application/json", ...(key() ? { Authorization: `Bearer ${key()}` } : {}) };
+  const unreachable = brokenBy("The server cannot be reached. Is `sdlg serve` still running?");
+  const response = await fetch(path, { ...options, headers }).catch(unreachable);
+  if (response.ok) return response;
+  const body = await response.json().catch(() => null);
+  const message = body?.error?.message ?? `The server said ${response.status} ${response.statusText}`;
+  throw new Failure(message, { status: response.status, wait: wholeNumber(response.headers.get("Retry-After"), null) });
+}
+
+/** Ask, hand every event on, return the result. */
+async function fetchResult({ context, draws, ...asked }, signal, onEvent) {
+  const options = draws === undefined ? {} : { options: { draws } };
+  const body = JSON.stringify({ ...asked, ...options, context: context || null, stream: true });
+  const response = await call("v1/uncertainty", { method: "POST", body, signal });
+  for await (const event of eventsOf(response)) {
+    if (event.type === "result") return event.result;
+    if (event.type === "error") throw new Failure(event.error?.message ?? "The server could not answer.");
+    onEvent(event);
+  }
+  throw new Failure("The connection ended before the result was there.");
+}
+
+async function* eventsOf(response) {
+  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+  let rest = "";
+  for (;;) {
+    const { done, value } = await reader.read().catch(brokenBy("The connection broke before the result was there."));
+    if (done) return;
+    const lines = (rest + value).split("\n");
+    rest = lines.pop();
+    for (const line of lines) {
+      const data = line.startsWith("data:") ? line.slice(5).trim() : ""; // others are heartbeats
+      if (data && data !== "[DONE]") yield JSON.parse(data);
+    }
+  }
+}
+
+// -- one question at a time ------------------------------------------------------------------------------------------
+
+const PATIENCE = 15; // seconds without news before we say that it is slow
+let running = null; // the AbortController of the question on its way
+let pending = null; // what to do once there is a key
+
+async function ask(asked) {
+  const again = () => ask(asked);
+  if (settings.needs_key && !key()) return askForKey(again);
+  running?.abort();
+  const mine = (running = new AbortController());
+  const clock = startClock();
+  at("error").replaceChildren();
+  busy(true);
+  say("Waiting for the server …");
+  try {
+    const arriving = showArriving(asked);
+    const result = await fetchResult(asked, mine.signal, (event) => (clock.news(), arriving[event.type]?.(event)));
+    remember(asked, result);
+    show(asked, result);
+  } catch (error) {
+    if (mine === running) fail(error, again);
+  } finally {
+    clock.stop();
+    if (mine === running) busy(false);
+  }
+}
+
+function busy(is) {
+  at("stop").hidden = !is;
+  at("submit").textContent = is ? "Ask anew" : "Ask";
+  at("result").setAttribute("aria-busy", is);
+  if (is) at("share").replaceChildren();
+}
+
+function startClock() {
+  const begun = performance.now();
+  let last = begun;
+  const timer = setInterval(() => {
+    at("clock").textContent = `${Math.round((performance.now() - begun) / 1000)} s`;
+    if (performance.now() - last < PATIENCE * 1000) return;
+    say("Still waiting. The server may be busy with other questions.");
+    last = performance.now();
+  }, 1000);
+  return { news: () => (last = performance.now()), stop: () => (clearInterval(timer), (at("clock").textContent = "")) };
+}
+
+/** The answer as it comes, one text that grows, then the others; a handler for each type of event. */
+function showArriving({ question }) {
+  const text = document.createTextNode("");
+  const line = make("p", { class: "text busy", dir: "auto" }, text);
+  const others = make("ul", { class: "wordings" });
+  const title = make("header", { class: "asked" }, make("h2", { dir: "auto" }, visible(question)));
+  at("result").replaceChildren(title, make("section", { class: "answer arriving" }, line), others);
+  at("result").classList.add("view");
+  return {
+    token(event) {
+      if (!text.data) say("Answering …");
+      text.appendData(visible(event.text));
+    },
+    answer(event) {
+      text.data = visible(event.answer.text) || "(an empty answer)";
+      line.classList.remove("busy");
+      say("The answer is there. Looking for other meanings …");
+    },
+    branch(event) {
+      if (!text.data) say("Sampling answers …");
+      others.append(make("li", { dir: "auto" }, visible(event.sample.text.slice(0, 400)) || "(empty)"));
+    },
+  };
+}
+
+function show(asked, result) {
+  showResult(at("result"), result);
+  say("Done.");
+  at("share").replaceChildren(copyButton("Copy link", () => new URL(linkOf(asked), location.href).href));
+}
+
+function fail(error, again) {
+  at("result").querySelector(".busy")?.classList.remove("busy");
+  if (error.name === "AbortError") return say("Stopped.");
+  say("");
+  if (error.status === 401) return askForKey(again, error.message);
+  const wait = error.wait === null || error.wait === undefined ? "" : ` The server asks to wait ${error.wait} s.`;
+  const title = error.status === 429 ? "The server is busy." : "That did not work.";
+  const retry = make("button", { type: "button", class: "quiet" }, "Try again");
+  retry.addEventListener("click", again);
+  const sentence = visible(error.message).replace(/([^.!?…])$/, "$1.");
+  const message = make("p", {}, make("strong", {}, title), ` ${sentence}${wait}`);
+  at("error").replaceChildren(make("div", { class: "error" }, message, make("div", { class: "actions" }, retry)));
+}
+
+function askForKey(again, why = "") {
+  pending = again;
+  at("key").hidden = false;
+  at("key-text").focus();
+  say(key() && why ? `The key was not accepted: ${why}` : "This server asks for a key.");
+}
+
+function useKey() {
+  const typed = at("key-text").value.trim();
+  if (!/^[\x21-\x7e]+$/.test(typed)) return say("That key holds characters that cannot be sent; copy it again.");
+  try {
+    sessionStorage.setItem("sdlg.key", typed);
+  } catch {
+    return say("This browser keeps nothing, so a key cannot be used.");
+  }
+  at("key").hidden = true;
+  at("key-text").value = "";
+  pending?.();
+}
 
 /** Show what the address asks for, from the history. What is not there waits for a click: a link on any page leads here. */
-async function openLink() {
-  const link = askedInLink(location.hash);
-  if (!link) return;
-  const { asked, compared } = link;
+function openLink() {
+  const asked = askedInLink(location.hash);
+  if (!asked) return;
   fillForm(asked);
-  stop();
-  at("error").replaceChildren();
+  running?.abort();
+  for (const place of ["error", "result", "share"]) at(place).replaceChildren();
   const result = recall(asked);
-  if (!result) return suggest();
-  show(asked, result);
-  if (compared && recall(otherMethod(asked))) await compare(shown);
+  if (result) return show(asked, result);
+  say("This question came with a link. Press Ask to have it answered.");
+  at("submit").focus();
 }
 
 function listen() {
@@ -37,28 +325,9 @@ function listen() {
     event.preventDefault();
     at("ask").requestSubmit();
   });
-  at("stop").addEventListener("click", () => {
-    stop();
-    at("question").focus();
-  });
-  at("compare").addEventListener("click", () => shown && compare(shown));
-  at("forget").addEventListener("click", () => {
-    keep([]);
-    at("question").focus();
-  });
-  at("key").addEventListener("submit", (event) => {
-    event.preventDefault();
-    const typed = at("key-text").value.trim();
-    if (!/^[\x21-\x7e]+$/.test(typed)) return say("That key holds characters that cannot be sent; copy it again.");
-    try {
-      sessionStorage.setItem("sdlg.key", typed);
-    } catch {
-      return say("This browser keeps nothing, so a key cannot be used.");
-    }
-    at("key").hidden = true;
-    at("key-text").value = "";
-    pending?.();
-  });
+  at("stop").addEventListener("click", () => (running?.abort(), at("question").focus()));
+  at("forget").addEventListener("click", () => (keep([]), at("question").focus()));
+  at("key").addEventListener("submit", (event) => (event.preventDefault(), useKey()));
   addEventListener("popstate", openLink);
 }
 

@@ -1,86 +1,70 @@
-// What a result says of the model's certainty: one sentence and a few numbers.
+// What a result says in words and numbers: the same as sdlg/views/reading.py and sdlg/result.py. No elements.
 
-import { faint, make, visible } from "./elements.js";
-import { counted, decimal, entropyOf, grouped, likelihoodOf, oneIn, percent, scoreOf } from "./numbers.js";
-import { riskPercent, secondsOf, sharesOf, wholePercent } from "./numbers.js";
+const isNumber = (value) => typeof value === "number" && Number.isFinite(value);
+export const shareOf = (cluster) => cluster.probability ?? cluster.score_share;
+export const decimal = (value, digits = 2) => (isNumber(value) ? value.toFixed(digits).replace("-", "−") : "not known");
 
-/** One sentence for people who do not think in nats: the same words as sdlg/views/reading.py. */
+/** As Python rounds: halves go to the even number. */
+function whole(share) {
+  const value = 100 * share;
+  return value % 1 === 0.5 ? 2 * Math.round(value / 2) : Math.round(value);
+}
+
+/** What rounds to 0 % or 100 % and is not is said to be below 1 % or above 99 %. */
+export function percent(share) {
+  if (share > 0 && share < 0.005) return "<1%";
+  return share >= 0.995 && share < 1 ? ">99%" : `${whole(share)}%`;
+}
+
+export function shareText(cluster) {
+  if (!isNumber(cluster.low) || !isNumber(cluster.high)) return `${percent(shareOf(cluster))} of the score`;
+  return `${percent(cluster.probability)} (${whole(cluster.low)}–${whole(cluster.high)}%)`;
+}
+
+/** The sentence that sums up, from the interval of the answer's share. */
 export function reading(result) {
   const own = result.clusters[0];
-  if (typeof own.low !== "number" || typeof own.high !== "number") return scoreReading(result);
-  const between = `between ${wholePercent(own.low)} and ${wholePercent(own.high)}`;
-  if (own.high <= 0.1)
-    return `the model would say something else at least nine times in ten; its answer's meaning holds ${between}`;
-  if (own.low >= 0.9) return `the model would say this nine times in ten or more (${between})`;
-  const rival = result.clusters.slice(1).reduce(likelier, null);
-  if (rival && rival.low > own.high) return `another meaning is likelier; the answer's own holds ${between}`;
-  if (own.high < 0.5) return `the model would more often say something else; its answer's meaning holds ${between}`;
-  if (own.low > 0.5) return `the model leans towards its answer, which holds ${between}`;
-  return `too few draws to tell whether the model leans towards its answer: its meaning holds ${between}`;
+  if (!isNumber(own.low) || !isNumber(own.high)) return readingWithoutDraws(result);
+  if (own.low >= 0.9) return "the model is sure: it would say this at least nine times in ten";
+  if (own.high <= 0.1) return "the model would say something else at least nine times in ten";
+  const rival = largestFirst(result.clusters.slice(1))[0];
+  if (rival && isNumber(rival.low) && rival.low > own.high)
+    return `another meaning is likelier: ${percent(shareOf(rival))}; this answer: ${shareText(own)}`;
+  if (own.high < 0.5) return `the model would more often say something else; this answer: ${shareText(own)}`;
+  if (own.low > 0.5) return `the model leans towards this answer: ${shareText(own)}`;
+  const between = `${whole(own.low)}–${whole(own.high)}%`;
+  return `cannot tell yet how sure it is: ${between}; more ${result.draws.length ? "draws" : "samples"} may tell`;
 }
 
-const likelier = (best, cluster) => (best && sharesOf(best) >= sharesOf(cluster) ? best : cluster);
-
-function scoreReading(result) {
-  const count = result.clusters.length;
-  if (result.options.samples === 1) return "one sequence tells nothing of other meanings; ask for more samples";
-  if (result.samples.length === 1) return "no likely alternative was found: the model sees one way to answer";
-  if (count === 1) return `all ${result.samples.length} answers mean the same`;
-  const shares = result.clusters.map((cluster) => cluster.score_share ?? cluster.probability ?? 0);
-  const whose = shares[0] >= Math.max(...shares) ? "the answer's own" : "another one";
-  return `${count} meanings were found; ${whose} scores highest`;
+function readingWithoutDraws({ model, options, samples, clusters }) {
+  const unknown = model === null ? "" : " (draws=0: how often is not known)";
+  if (samples.length === 1 && model !== null && options.samples > 1) return `no likely alternative was found${unknown}`;
+  if (samples.length === 1) return "one answer says nothing of other meanings";
+  if (clusters.length === 1) return `all ${samples.length} answers mean the same${unknown}`;
+  const highest = Math.max(...clusters.map((cluster) => cluster.score_share));
+  const whose = clusters[0].score_share >= highest ? "this answer's" : "another one";
+  return `${clusters.length} meanings, ${whose} scores highest${unknown}`;
 }
 
-/** The numbers that two results are compared by: [name, value] pairs. */
-export function figures(result) {
-  const likelihood = likelihoodOf(result.answer);
-  const cost = result.cost;
-  return [
-    ["Semantic entropy", `${decimal(entropyOf(result))} nats`],
-    ["Score", decimal(scoreOf(result))],
-    ["Meanings", `${result.clusters.length} in ${counted(result.samples.length, "answer")}`],
-    ["Different wordings", String(new Set(result.samples.map((sample) => sample.text)).size)],
-    ["Answer's perplexity", decimal(likelihood.perplexity)],
-    ["Coverage", percent(result.coverage)],
-    ["Tokens through the model", grouped(cost.forward_tokens)],
-    ["Time", `${decimal(secondsOf(cost), 1)} s`],
-  ];
+export const largestFirst = (clusters) => [...clusters].sort((first, second) => shareOf(second) - shareOf(first));
+
+/** What nobody who reads only the top may miss; empty: nothing. */
+export function shortNote({ model, samples, options }) {
+  if (model === null) return "";
+  const { stop_reason: stopped, token_ids: tokens } = samples[0].generation;
+  const parts = stopped === "length" ? [`the answer was cut at ${tokens.length} tokens (raise max_tokens)`] : [];
+  if (samples.length > 1 && samples.length < options.samples)
+    parts.push(`${samples.length} of ${options.samples} sequences: no others are likely`);
+  return parts.join("; ");
 }
 
-export function verdict(result) {
-  const section = make("section", { class: "verdict" });
-  const says = make("div", { class: "says" }, make("h3", {}, "Verdict"));
-  says.append(make("p", { class: "reading" }, reading(result)));
-  if (result.risk) {
-    const sentence = make("strong", {}, visible(result.risk.sentence));
-    says.append(make("p", { class: "risk" }, sentence, `, ${visible(result.risk.basis)}`));
-  }
-  const spread = "describes how the model's probability is spread, not whether the answer is true";
-  const isRisky = typeof result.risk?.probability === "number";
-  says.append(faint(isRisky ? `Only the risk is about right or wrong; the first sentence ${spread}.` : `This ${spread}.`));
-  section.append(says, numbers(result));
-  return section;
-}
-
-function range(result) {
-  const { low, high } = result.estimates.semantic_entropy ?? {};
-  return typeof low === "number" && typeof high === "number" ? `, ${decimal(low)} to ${decimal(high)}, of the percentages` : "; higher is less certain";
-}
-
-function numbers(result) {
-  const { probability, perplexity } = likelihoodOf(result.answer);
-  const tiles = [
-    ["Semantic entropy", decimal(entropyOf(result)), `nats${range(result)}`, "main"],
-    ["Score", decimal(scoreOf(result)), "to rank answers by; higher is less certain"],
-    ["Answer's perplexity", decimal(perplexity), `this very wording: ${oneIn(probability)}`],
-    ["Coverage", percent(result.coverage), "of all probability was looked at"],
-  ];
-  const risk = result.risk?.probability;
-  if (typeof risk === "number") tiles.unshift(["Risk", riskPercent(risk), "of such answers are wrong", "main"]);
-  const list = make("dl", { class: "numbers" });
-  for (const [name, value, unit, kind] of tiles) {
-    const values = [make("dd", { class: "value" }, value), make("dd", { class: "faint" }, unit)];
-    list.append(make("div", { class: kind }, make("dt", {}, name), ...values));
-  }
-  return list;
+/** What the percentages are, and who says which answers mean the same. */
+export function caveats(result) {
+  const shares = result.clusters[0].probability === null
+    ? "nothing was drawn (draws=0): shares are of the paper's score, not how often the model would say so"
+    : "percentages: how often the model would give this meaning if asked again at temperature 1, with 95% intervals; " +
+      "they are not chances that the answer is true";
+  const small = ", a small network that is wrong about one pair of answers in eight: read the meanings yourself";
+  const judge = `meanings are judged by ${result.nli}${result.nli === "nli-minilm" ? small : ""}`;
+  return [shares, result.nli === null ? "meanings were given" : judge];
 }

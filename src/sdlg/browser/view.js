@@ -1,68 +1,295 @@
-// A result (sdlg.result/3) as DOM. In: the parsed JSON. Out: elements. No network, no storage. Used by the page and by
-// the self-contained file.
+// A result (sdlg.result/1) as elements: what is asked first is on top, the rest is folded. No network, no storage. Used
+// by the page and by the self-contained file.
 
-import { answer } from "./answer.js";
-import { copyButton, faint, folded, make, table, visible } from "./elements.js";
-import { meanings } from "./meanings.js";
-import { decimal, grouped, secondsOf, words } from "./numbers.js";
-import { alternatives } from "./tree.js";
-import { verdict } from "./verdict.js";
+import { clipped, copyButton, faint, folded, make, newId, table, visible } from "./elements.js";
+import { caveats, decimal, largestFirst, percent, reading, shareOf, shareText, shortNote } from "./verdict.js";
+
+const COLOURS = 8;
+const MEANINGS = 5; // shown before the rest is folded
+const SHARED = 90; // characters of a shared beginning that a branch repeats
+const LONG = 2000; // characters of an answer that gets a scroll box
 
 /** Put the whole view of a result into an element. */
 export function showResult(place, result) {
-  const parts = [asked(result), answer(result), verdict(result), meanings(result), alternatives(result)];
-  place.replaceChildren(...parts, ...notes(result), details(result));
+  place.replaceChildren(asked(result.question), answer(result), verdict(result), meanings(result), more(result));
   place.classList.add("view");
 }
 
-export const METHODS = {
-  sdlg: "SDLG",
-  multinomial: "multinomial sampling",
-  arithmetic: "arithmetic sampling",
-  steered: "diversity-steered sampling",
-  beam: "beam search",
-  diverse_beam: "diverse beam search",
-};
-
-function asked(result) {
-  const by = [result.model, METHODS[result.method] ?? result.method, `seed ${result.seed}`].join(" · ");
-  const header = make("header", { class: "asked" }, make("h2", { dir: "auto" }, visible(result.question)));
-  const context = make("p", { class: "context", dir: "auto" }, visible(result.context ?? ""));
-  if (result.context) header.append(folded("Context", context));
-  header.append(faint(visible(by)));
+function asked({ text, context }) {
+  const header = make("header", { class: "asked" }, make("h2", { dir: "auto" }, visible(text)));
+  if (context) header.append(folded("Context", make("p", { class: "context", dir: "auto" }, visible(context))));
   return header;
 }
 
-function notes(result) {
-  if (!result.notes.length) return [];
-  const rows = result.notes.map((note) => make("li", {}, visible(note)));
-  return [make("ul", { class: "notes", "aria-label": "Notes" }, ...rows)];
+function verdict(result) {
+  const section = make("section", { class: "verdict", "aria-label": "How sure" });
+  section.append(make("p", { class: "reading" }, reading(result)));
+  const { risk } = result;
+  if (risk) section.append(make("p", {}, make("strong", {}, visible(risk.sentence)), `, ${visible(risk.basis)}`));
+  else section.append(faint("This is about what the model would say, not about what is true."));
+  const note = shortNote(result);
+  if (note) section.append(make("p", { class: "note" }, `Note: ${note}.`));
+  return section;
 }
 
-function details(result) {
-  const place = make("section", { class: "details" });
-  const spent = `Cost: ${decimal(secondsOf(result.cost), 1)} s, ${grouped(result.cost.forward_tokens)} tokens`;
-  place.append(folded("All estimates", estimates(result)), folded(spent, cost(result)));
-  place.append(make("div", { class: "actions" }, copyButton("Copy as JSON", () => JSON.stringify(result, null, 2))));
-  return place;
+// -- the answer ------------------------------------------------------------------------------------------------------
+
+/** The answer, its words shaded by how likely another meaning begins there. A word opens its candidates. */
+function answer(result) {
+  const section = make("section", { class: "answer", "aria-label": "Answer" });
+  const text = make("p", { class: "text", dir: "auto" });
+  section.append(text);
+  if (result.answer.length > LONG) text.classList.add("long");
+  const candidates = candidatesByWord(result);
+  if (!result.answer) text.append(make("em", {}, "(an empty answer)"));
+  if (["multinomial", "arithmetic"].includes(result.method)) section.append(faint("The first of the answers drawn."));
+  if (!result.words.length && !candidates.size) text.append(visible(result.answer));
+  if (!result.words.length && !candidates.size) return section;
+  const panel = make("div", { class: "panel", id: newId("panel"), role: "group", tabindex: -1, hidden: true });
+  fillWords(text, result, candidates, panel);
+  const turns = result.words.some((word) => word.other_meaning !== null);
+  const scale = turns ? "Shaded: another meaning is likely from there on; hatched: not explored." : "Shaded: much of the meaning hangs on the word.";
+  section.append(faint(`${scale} Choose a word to see others for it.`), panel);
+  return section;
 }
 
-function estimates(result) {
-  const rows = Object.entries(result.estimates).map(([name, one]) => {
-    const options = Object.entries(one.options).map(([key, value]) => `${words(key)}: ${words(String(value))}`);
-    const variant = options.length ? make("span", { class: "faint variant" }, options.join(", ")) : null;
-    const title = make("th", { scope: "row" }, words(name), variant);
-    const towards = one.higher_is_less_certain ? "higher is less certain" : "higher is more certain";
-    const unit = make("td", { class: "faint" }, `${one.unit}; ${towards}`);
-    return make("tr", {}, title, make("td", {}, decimal(one.value, 4)), unit);
+function fillWords(text, result, candidates, panel) {
+  const characters = Array.from(result.answer); // offsets count characters, not UTF-16 units
+  const highest = Math.max(0, ...result.words.map((word) => word.attribution ?? 0)) || 1;
+  const buttons = result.words.map((word) => wordButton(word, highest, panel.id));
+  let at = 0;
+  for (const [number, word] of result.words.entries()) {
+    text.append(visible(characters.slice(at, word.start).join("")), buttons[number]);
+    at = word.end;
+  }
+  text.append(visible(characters.slice(at).join("")));
+  if (candidates.has(buttons.length)) {
+    buttons.push(make("button", { ...CLOSED, class: "word end", "aria-controls": panel.id }, "end"));
+    text.append(" ", buttons.at(-1));
+  }
+  watchWords(text, buttons, panel, (number) => fillPanel(panel, result, number, candidates.get(number) ?? []));
+}
+
+const CLOSED = { type: "button", "aria-expanded": "false", tabindex: -1 };
+const turnsOf = (word) => `${percent(word.other_meaning)} to another meaning from here, ${percent(word.unexplored)} unexplored`;
+
+function wordButton(word, highest, controls) {
+  const known = word.other_meaning !== null;
+  const title = known ? turnsOf(word) : "";
+  const button = make("button", { ...CLOSED, class: "word", title, "aria-controls": controls }, visible(word.text));
+  button.style.setProperty("--shade", (known ? word.other_meaning : (word.attribution ?? 0) / highest).toFixed(3));
+  button.style.setProperty("--unexplored", (word.unexplored ?? 0).toFixed(3));
+  return button;
+}
+
+/** One stop for the Tab key; arrows move between words, Enter opens one, Escape closes it. */
+function watchWords(text, buttons, panel, fill) {
+  let current = 0;
+  buttons[0].tabIndex = 0;
+  const focus = (number) => {
+    buttons[current].tabIndex = -1;
+    current = Math.min(Math.max(number, 0), buttons.length - 1);
+    buttons[current].tabIndex = 0;
+    buttons[current].focus();
+  };
+  const close = () => {
+    panel.hidden = true;
+    for (const button of buttons) button.setAttribute("aria-expanded", "false");
+  };
+  const open = (number) => {
+    const again = buttons[number].getAttribute("aria-expanded") === "true";
+    close();
+    focus(number);
+    if (again) return;
+    buttons[number].setAttribute("aria-expanded", "true");
+    fill(number);
+    panel.hidden = false;
+    panel.scrollIntoView({ block: "nearest" });
+  };
+  const steps = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1, Home: -Infinity, End: Infinity };
+  text.addEventListener("click", (event) => {
+    const number = buttons.indexOf(event.target.closest("button"));
+    if (number >= 0) open(number);
   });
-  return table("All estimates", ["Estimate", "Value", "Unit"], rows);
+  text.addEventListener("keydown", (event) => {
+    if (event.key === "Escape") return close();
+    if (!(event.key in steps) || event.altKey || event.ctrlKey || event.metaKey) return;
+    event.preventDefault();
+    const mirrored = getComputedStyle(text).direction === "rtl" && /Left|Right/.test(event.key);
+    focus(current + (mirrored ? -1 : 1) * steps[event.key]);
+  });
+  panel.addEventListener("keydown", (event) => event.key === "Escape" && (close(), focus(current)));
 }
 
-function cost(result) {
+// -- candidates ------------------------------------------------------------------------------------------------------
+
+const sameChange = (first, second) => first?.position === second.position && first?.token_id === second.token_id;
+
+/** Word number → its candidates by rank, tried ones included; the number after the last word stands for the end. */
+function candidatesByWord(result) {
+  const tried = result.samples.map((sample) => sample.substitution).filter(Boolean);
+  const others = result.candidates.filter((one) => !tried.some((change) => sameChange(change, one)));
+  const ranked = [...tried, ...others].sort((first, second) => first.rank - second.rank);
+  return groupedByWord(result, ranked, (candidate) => candidate.position);
+}
+
+function groupedByWord(result, items, positionOf) {
+  const starts = tokenStarts(result.samples[0].tokens);
+  const groups = new Map();
+  for (const item of items) {
+    const start = starts[positionOf(item)]?.visible ?? Infinity;
+    const word = result.words.findIndex(({ end }) => start < end);
+    const number = word < 0 ? result.words.length : word;
+    groups.set(number, [...(groups.get(number) ?? []), item]);
+  }
+  return groups;
+}
+
+/** Where each token begins, and where its visible part does, in characters. */
+function tokenStarts(tokens) {
+  let at = 0;
+  return tokens.map((token) => {
+    const begin = at;
+    at += Array.from(token).length;
+    return { begin, visible: begin + Math.max(Array.from(token).findIndex((character) => character.trim()), 0) };
+  });
+}
+
+const COLUMNS = [
+  ["Instead", "what would stand there; perhaps only the beginning of a word"],
+  ["Probability", "of this token at this place"],
+  ["Attribution", "how much of the meaning hangs on the original"],
+  ["Substitution", "how far the replacement moves the meaning, −1 to 1"],
+  ["Rank", "1 was tried first"],
+  ["Became", "the answer that grew from it"],
+];
+
+function fillPanel(panel, result, number, candidates) {
+  const word = result.words[number];
+  const title = word ? `Instead of ‘${visible(word.text.slice(0, 60))}’` : "After the last word";
+  panel.setAttribute("aria-label", title);
+  panel.replaceChildren(make("h3", { dir: "auto" }, title));
+  if (word && word.other_meaning !== null) panel.append(faint(`${turnsOf(word)}.`));
+  if (!candidates.length) return panel.append(make("p", {}, "No other word is likely here."));
+  const rows = candidates.map((one) => {
+    const sample = result.samples.find((other) => sameChange(other.substitution, one));
+    const became = sample ? make("span", {}, badge(result, sample.cluster), " ", ...clipped(sample.generation.text)) : "not tried";
+    const name = one.ends_answer ? "(the answer ends)" : visible(one.replacement.slice(0, 60));
+    return [name, percent(one.importance), decimal(one.attribution, 3), decimal(one.substitution, 3), one.rank || "–", became];
+  });
+  panel.append(table(title, COLUMNS, rows));
+}
+
+// -- meanings --------------------------------------------------------------------------------------------------------
+
+function meanings(result) {
+  const rows = largestFirst(result.clusters).map((cluster, place) => [cluster, meaning(result, cluster, place)]);
+  const first = rows.length > MEANINGS + 1 ? MEANINGS : rows.length;
+  const shown = rows.filter(([cluster], place) => place < first || cluster.id === 0);
+  const rest = rows.filter((row) => !shown.includes(row));
+  const listed = (some) => make("ol", { class: "clusters" }, ...some.map(([, row]) => row));
+  const section = make("section", { "aria-label": "Meanings" }, listed(shown));
+  const together = percent(rest.reduce((sum, [cluster]) => sum + shareOf(cluster), 0));
+  if (rest.length) section.append(folded(`${rest.length} more meanings, ${together} together`, listed(rest)));
+  const headline = make("strong", {}, `Semantic entropy ${decimal(result.semantic_entropy)} nats`);
+  section.append(make("p", { class: "headline" }, headline, make("span", { class: "faint" }, " to rank answers by; higher is less certain")));
+  return section;
+}
+
+/** One row; it opens to all the wordings. */
+function meaning(result, cluster, place) {
+  const bar = make("span", { class: `bar colour-${place % COLOURS}`, "aria-hidden": "true" }, make("span"));
+  bar.style.setProperty("--share", shareOf(cluster).toFixed(4));
+  const own = cluster.id === 0 ? make("span", { class: "own" }, "this answer: ") : null;
+  const text = make("bdi", {}, visible(cluster.text.slice(0, 300)) || make("em", {}, "(empty)"));
+  const head = make("summary", {}, badge(result, cluster.id), make("span", { class: "meaning" }, own, text));
+  head.append(bar, make("span", { class: "share" }, shareText(cluster)));
+  const wordings = cluster.texts.map((wording) => make("li", { dir: "auto" }, ...clipped(wording)));
+  const drawn = result.draws.length ? ` and ${cluster.draws.length} of ${result.draws.length} draws` : "";
+  const times = faint(`In ${cluster.members.length} of ${result.samples.length} sequences${drawn}:`);
+  return make("li", {}, make("details", {}, head, times, make("ul", { class: "wordings" }, ...wordings)));
+}
+
+const letters = (place) => (place < 26 ? "" : letters(Math.floor(place / 26) - 1)) + String.fromCharCode(65 + (place % 26));
+
+/** A letter and a colour for a meaning: A is the largest. */
+function badge(result, id) {
+  const place = largestFirst(result.clusters).findIndex((cluster) => cluster.id === id);
+  const unseen = make("span", { class: "unseen" }, "meaning ");
+  return make("span", { class: `badge colour-${place % COLOURS}` }, unseen, letters(place));
+}
+
+// -- what is folded --------------------------------------------------------------------------------------------------
+
+function more(result) {
+  const branches = result.samples.filter((sample) => sample.substitution);
+  const section = make("section", { class: "more-of-it", "aria-label": "More" });
+  if (branches.length) section.append(folded(`Alternatives: where the answer could have gone on differently (${branches.length})`, ...tree(result, branches)));
+  const notes = result.notes.map((note) => make("li", {}, visible(note)));
+  const lists = notes.length ? [make("ul", { class: "notes", "aria-label": "Notes" }, ...notes)] : [];
+  const about = caveats(result).map((line) => faint(visible(line)));
+  const copy = copyButton("Copy as JSON", () => JSON.stringify(result, null, 2));
+  section.append(folded("Numbers and notes", ...lists, ...about, numbers(result), make("div", { class: "actions" }, copy)));
+  return section;
+}
+
+function numbers(result) {
+  const rows = Object.entries(result.estimates).map(([name, one]) => {
+    const interval = typeof one.low === "number" ? ` (${decimal(one.low)} to ${decimal(one.high)})` : "";
+    const about = name === "share_entropy" ? "nats, of the percentages" : one.unit;
+    return [words(name), decimal(one.value) + interval, `${about}; higher is ${one.higher_is_less_certain ? "less" : "more"} certain`];
+  });
+  rows.push(...Object.entries(result.unavailable).map(([name, reason]) => [words(name), "–", visible(reason)]));
+  if (result.coverage !== null) rows.push(["probability looked at", percent(result.coverage), "of all that the model could say"]);
   const { seconds, ...counts } = result.cost;
-  const rows = Object.entries(counts).map(([name, value]) => [words(name), grouped(value)]);
-  rows.push(...Object.entries(seconds).map(([stage, value]) => [`time for ${words(stage)}`, `${decimal(value, 2)} s`]));
-  const cells = rows.map(([name, value]) => make("tr", {}, make("th", { scope: "row" }, name), make("td", {}, value)));
-  return table("Cost", ["What", "How much"], cells);
+  const time = Object.values(seconds).reduce((sum, one) => sum + one, 0);
+  const made = { model: result.model, method: result.method, preset: result.preset, seed: result.options.seed };
+  for (const [name, value] of Object.entries(made)) rows.push([name, visible(String(value ?? "given answers")), ""]);
+  for (const [name, value] of Object.entries(counts)) rows.push([words(name), value.toLocaleString("en"), ""]);
+  rows.push(["time", `${decimal(time, 1)} s`, ""]);
+  return table("Numbers", [["What"], ["Value"], ["Unit"]], rows);
+}
+
+const words = (name) => name.replaceAll("_", " ");
+
+/** The answer cut at each changed word; under each piece, the branches that leave it there. */
+function tree(result, branches) {
+  const characters = Array.from(result.answer);
+  const starts = tokenStarts(result.samples[0].tokens);
+  const byWord = groupedByWord(result, branches, (sample) => sample.substitution.position);
+  const stem = make("ol", { class: "tree", dir: "auto" }); // one direction, whatever a piece begins with
+  const piece = (from, to) => visible(ending(characters.slice(from, to).join(""), 4 * SHARED));
+  let at = 0;
+  for (const number of [...byWord.keys()].sort((first, second) => first - second)) {
+    const word = result.words[number] ?? { start: characters.length, end: characters.length };
+    const text = make("p", { class: "stem" }, piece(at, word.start), make("strong", {}, piece(word.start, word.end) || "(end)"));
+    const grown = byWord.get(number).sort((first, second) => second.substitution.importance - first.substitution.importance);
+    stem.append(make("li", {}, text, make("ul", {}, ...grown.map((sample) => branch(result, word, starts, sample)))));
+    at = word.end;
+  }
+  if (at < characters.length) stem.append(make("li", {}, make("p", { class: "stem" }, piece(at))));
+  return [faint("The percentages say how likely the underlined word is at its place; they are no shares of meanings."), stem];
+}
+
+/** A branch: the beginning that it shares with the answer dimmed, the whole new word underlined. */
+function branch(result, word, starts, sample) {
+  const own = Array.from(sample.generation.text);
+  const { position, importance, ends_answer: ends } = sample.substitution;
+  const start = ends ? own.length : Math.min(starts[position]?.begin ?? own.length, own.length);
+  const spaces = Math.max(own.slice(start).findIndex((character) => character.trim()), 0);
+  const begin = word.start < start ? word.start : start + spaces; // a token in the middle of a word changes the word
+  const length = own.slice(begin).findIndex((character) => !character.trim());
+  const end = length < 0 ? own.length : begin + length;
+  const shared = make("span", { class: "faint" }, visible(ending(own.slice(0, ends ? own.length : begin).join(""), SHARED)));
+  const mark = make("mark", {}, ends ? " (end)" : visible(own.slice(begin, end).join("")));
+  const rest = ends || end >= own.length ? [] : clipped(own.slice(end).join(""));
+  return make("li", {}, badge(result, sample.cluster), make("span", { class: "share" }, percent(importance)), make("span", { dir: "auto" }, shared, mark, ...rest));
+}
+
+/** The end of a text, from a word's beginning. */
+function ending(text, length) {
+  const characters = Array.from(text);
+  if (characters.length <= length) return text;
+  const last = characters.slice(-length).join("");
+  return `… ${last.slice(last.indexOf(" ") + 1)}`;
 }

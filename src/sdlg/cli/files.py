@@ -12,19 +12,19 @@ from pathlib import Path
 from typing import TextIO
 
 from ..errors import BadOption, RunError
-from ..formats.lines import in_ascii
+from ..files import in_ascii
 
 
 class ClosedOutput(io.TextIOBase):
     """Standard output that was closed (`>&-`): what is written to it is an error, as on any closed file."""
 
     def write(self, _: str) -> int:
-        """Never fine."""
+        """Raise: there is nowhere to write to."""
         raise OSError(errno.EBADF, os.strerror(errno.EBADF))
 
 
 def open_missing_streams() -> None:
-    """Streams that the shell closed are None in Python, and their numbers would go to the next file that is opened."""
+    """Open the streams that the shell closed: their numbers would go to the next file that is opened."""
     for number in (0, 1, 2):
         try:
             os.fstat(number)
@@ -35,24 +35,24 @@ def open_missing_streams() -> None:
 
 
 def check_output(path: str | None) -> None:
-    """A result that could not be written anywhere is told before it is made."""
+    """Raise if there is nowhere to write to, before anything is made."""
     if path is None and isinstance(sys.stdout, ClosedOutput):
         raise BadOption("standard output is closed, so there is nowhere to write to; open it, or name a file (--out)")
 
 
 def quiet_transformers() -> None:
-    """Our own progress line says what is being loaded. Call it before transformers is imported."""
+    """Keep transformers from printing: our own progress line says what is loaded. Call it before the import."""
     os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
     os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
 
 
 def names_in(value: str) -> list[str]:
-    """Names with commas between them."""
+    """Return the names in a list with commas."""
     return [name.strip() for name in value.split(",") if name.strip()]
 
 
 def read_text(path: Path) -> str:
-    """A text file, UTF-8."""
+    """Return the content of a text file, which must be UTF-8."""
     try:
         return path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
@@ -60,7 +60,7 @@ def read_text(path: Path) -> str:
 
 
 def read_pipe() -> str:
-    """Standard input, by the same rules: what is not UTF-8 is refused, never answered as garbage."""
+    """Return standard input, by the same rules."""
     if sys.stdin is None:
         raise BadOption("standard input is closed; name a file, or pipe something in")
     try:
@@ -70,13 +70,13 @@ def read_pipe() -> str:
 
 
 def is_plain_file(path: Path) -> bool:
-    """Whether results can be read again from it: not a pipe, nor a device."""
+    """Return whether results can be read again from it: it is no pipe and no device."""
     return path.is_file() or not path.exists()
 
 
 @contextmanager
 def open_output(path: str | None) -> Iterator[TextIO]:
-    """A file to append to, or standard output."""
+    """Open a file to append to, or standard output."""
     check_output(path)
     if path is None:
         yield sys.stdout
@@ -88,12 +88,12 @@ def open_output(path: str | None) -> Iterator[TextIO]:
     try:
         yield file
     finally:
-        with suppress(OSError):  # every line was flushed; what could not be written was told then
+        with suppress(OSError):  # every line was flushed; what could not be written was an error then
             file.close()
 
 
 def write_line(output: TextIO, line: str) -> None:
-    """One line of JSON, there when this returns."""
+    """Write one line of JSON, which is there when this returns."""
     try:
         output.write(f"{line}\n")
         output.flush()

@@ -6,45 +6,49 @@ import argparse
 import json
 import math
 from collections.abc import Iterator
-from pathlib import Path
+from dataclasses import Field
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ..measures import Measure
 
-_SCHEMA = Path(__file__).parents[1] / "formats" / "result.schema.json"
+Row = dict[str, Any]
+_COUNTABLE = 1e9  # a higher bound is as good as none
 
 
 def add_list(commands: Any) -> None:
-    """The command and its flags."""
-    listing = commands.add_parser("list", help="list measures, methods or presets")
-    listing.add_argument("what", choices=("measures", "methods", "presets"))
+    """Add the command and its flags."""
+    listing = commands.add_parser("list", help="list measures, methods, options or presets")
+    listing.add_argument("what", choices=tuple(_LISTS), metavar="WHAT", help=", ".join(_LISTS))
     listing.add_argument("-v", "--verbose", action="store_true", help="everything about each measure")
     listing.add_argument("--json", action="store_true", help="the same, for programs")
-    listing.add_argument("--debug", action="store_true", help="show tracebacks")
     listing.set_defaults(run=_list)
 
 
 def add_schema(commands: Any) -> None:
-    """The command."""
+    """Add the command."""
     schema = commands.add_parser("schema", help="print the JSON schema of a result")
     schema.set_defaults(run=_schema)
 
 
 def _list(parsed: argparse.Namespace) -> int:
-    rows = {"measures": _measures, "methods": _methods, "presets": _presets}[parsed.what]()
+    rows = _LISTS[parsed.what]()
     if parsed.json:
         print(json.dumps(rows, ensure_ascii=False, indent=1))
     elif parsed.what == "measures":
         print("\n".join(_measure_lines(verbose=parsed.verbose)))
+    elif parsed.what == "options":
+        _print_options(rows)
     else:
-        for row in rows:
-            print(f"{row['name']}\n    {row['summary']}")
+        print("\n".join(f"{row['name']}\n    {row['summary']}" for row in rows))
     return 0
 
 
+# -- measures ---------------------------------------------------------------------------------------------------
+
+
 def _measure_lines(*, verbose: bool) -> Iterator[str]:
-    """One line per measure, by idea; those to start with are marked."""
+    """Yield one line per measure, by idea; those to start with are marked."""
     from ..measures.table import START_WITH, all_measures, grouped_measures
 
     width = max(len(_names(measure)) for measure in all_measures().values())
@@ -65,7 +69,7 @@ def _names(measure: Measure) -> str:
     return f"{measure.name} ({', '.join(measure.aliases)})" if measure.aliases else measure.name
 
 
-def _measures() -> list[dict[str, Any]]:
+def _measures() -> list[Row]:
     from ..measures.table import START_WITH, grouped_measures
 
     return [
@@ -88,24 +92,88 @@ def _measures() -> list[dict[str, Any]]:
     ]
 
 
-def _methods() -> list[dict[str, Any]]:
+# -- methods, presets, options ----------------------------------------------------------------------------------
+
+
+def _methods() -> list[Row]:
     from ..sampling import SAMPLERS
 
     return [{"name": name, "summary": (sampler.__doc__ or "").strip()} for name, sampler in SAMPLERS.items()]
 
 
-def _presets() -> list[dict[str, Any]]:
-    from dataclasses import asdict
+def _presets() -> list[Row]:
+    from ..options import PRESETS
 
-    from ..options import PRESETS, flat_options
-
-    rows = {name: flat_options(asdict(options)) for name, options in PRESETS.items()}
+    usual = PRESETS["default"].to_dict()
+    rows = {name: preset.to_dict() for name, preset in PRESETS.items()}
+    changes = {name: {k: v for k, v in row.items() if v != usual[k]} for name, row in rows.items()}
     return [
-        {"name": name, "summary": ", ".join(f"{k}={v}" for k, v in row.items()), "options": row}
+        {
+            "name": name,
+            "summary": ", ".join(f"{k}={v}" for k, v in changes[name].items()) or "as sdlg list options has it",
+            "options": row,
+        }
         for name, row in rows.items()
     ]
 
 
+def _options() -> list[Row]:
+    from ..options import LOADING, OPTIONS, OptionNames
+
+    options = [_option(OPTIONS[name], "Options") for name in OptionNames.__annotations__]  # those used most come first
+    return [*options, *(_option(option, "Loading") for option in LOADING.values())]
+
+
+def _option(option: Field[Any], record: str) -> Row:
+    from ..options import PRESETS
+
+    limits = option.metadata
+    presets = {name: getattr(preset, option.name, option.default) for name, preset in PRESETS.items()}
+    return {
+        "name": option.name,
+        "of": record,
+        "default": option.default,
+        "choices": list(limits["choices"]) if "choices" in limits else None,
+        "range": [limits["low"], limits["high"]] if "low" in limits else None,
+        "summary": limits["help"],
+        "presets": {name: value for name, value in presets.items() if value != option.default},
+    }
+
+
+def _print_options(rows: list[Row]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console(highlight=False)
+    console.print("--set NAME=VALUE on the command line; in Python keyword arguments of ask and Pipeline")
+    for record, title in (("Options", "what shapes a result"), ("Loading", "where and how models run")):
+        console.print(f"\n{record}: {title}", style="bold")
+        table = Table.grid(padding=(0, 2))
+        for row in rows:
+            if row["of"] == record:
+                table.add_row(f"  {row['name']}", _short(row["default"]), f"{row['summary']}{_limits(row)}")
+        console.print(table)
+
+
+def _short(value: object) -> str:
+    if isinstance(value, float):
+        return f"{value:.3g}"
+    return "–" if value is None or value == () else str(value)
+
+
+def _limits(row: Row) -> str:
+    parts = [", ".join(row["choices"])] if row["choices"] else []
+    low, high = row["range"] or (None, None)
+    parts += [f"at least {low}" if high > _COUNTABLE else f"{low:g} to {high:,.10g}"] if high else []
+    parts += [f"preset {name}: {value}" for name, value in row["presets"].items()]
+    return f" ({'; '.join(parts)})" if parts else ""
+
+
 def _schema(_: argparse.Namespace) -> int:
-    print(_SCHEMA.read_text(encoding="utf-8"), end="")
+    from ..schema import result_schema
+
+    print(json.dumps(result_schema(), indent=1))
     return 0
+
+
+_LISTS = {"measures": _measures, "methods": _methods, "options": _options, "presets": _presets}

@@ -1,27 +1,29 @@
-"""Many questions from a file or a pipe: one JSON result per line, resumable.
+"""Files of many questions, and the files of their results, which are resumed.
 
-In: lines of text, or JSONL with `question` and optionally `context`. Out: per question a `sdlg.result/3` line or a
-`sdlg.error/1` line that says what was wrong. Nothing is lost: results are written as they are made, and a run that is
-started again with the same output file goes on where it stopped.
+In: lines of text, or JSONL with `question` and optionally `context`. Out: per question a result, or an error line that
+says what was wrong. Results are written as they are made, and a command that is started again with the same output file
+goes on where it stopped.
 """
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..errors import BadOption, BadQuestion, UsageError
-from ..models import same_model
-from ..options import flat_options, told_differences
-from ..records import Question, is_unicode
-from .codec import ERROR_FORMAT, error_dict
-from .files import write_whole
-from .lines import is_intact
-from .results import FORMAT
+from ..files import is_intact, seal, write_whole
+from ..options import differences
+from ..questions import checked_question
+from ..records import Question
+from ..schema import ERROR_FORMAT, error_dict, parse_json, read_record, result_from_dict
+
+if TYPE_CHECKING:
+    from ..pipeline import Pipeline
+    from ..result import Result
 
 _BEGINNING = b'{"format": "sdlg.'  # of every line we write
 _OTHER_FILE = "name another output file"
@@ -35,50 +37,37 @@ class Asked:
     question: Question | None
     error: str = ""
 
+    def error_line(self, error: str, *, retry: bool = False) -> str:
+        """Return what stands in the place of its result; `retry`: the work was broken off, and is done again."""
+        row = error_dict(self.line, self.question.text if self.question else None, error)
+        return seal(json.dumps({**row, "retry": True} if retry else row, ensure_ascii=False))
 
-def read_questions(lines: Iterable[str], context: str | None) -> Iterator[Asked]:
-    """Empty lines are passed over."""
-    for number, line in enumerate(lines, start=1):
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    question: str
+    context: str | None
+
+
+def read_questions(text: str, context: str | None) -> Iterator[Asked]:
+    """Yield what each line asks; empty lines are passed over. `context` is of those that have none of their own."""
+    for number, line in enumerate(text.split("\n"), start=1):  # not splitlines(): JSON may hold U+2028
         if line.strip():
             try:
-                yield Asked(number, parse_question(line.strip(), context))
+                yield Asked(number, _question(line.strip(), context))
             except BadQuestion as error:
                 yield Asked(number, None, str(error))
 
 
-def parse_question(line: str, context: str | None) -> Question:
-    """A line that begins with a brace is JSON; any other is the question itself."""
+def _question(line: str, context: str | None) -> Question:
+    """Return the question of a line: one that begins with a brace is JSON, any other is the question itself."""
     if not line.startswith("{"):
-        return Question(line, context)
-    try:
-        row = json.loads(line)
-    except (ValueError, RecursionError) as error:
-        raise BadQuestion(f"not valid JSON: {error}") from error
-    text, own_context = row.get("question"), row.get("context", context)
-    if not isinstance(text, str) or not text.strip():
-        raise BadQuestion('the line has no "question", or an empty one')
-    if own_context is not None and not isinstance(own_context, str):
-        raise BadQuestion('"context" must be a text')
-    if not (is_unicode(text) and is_unicode(own_context or "")):
-        raise BadQuestion("the line holds half a surrogate pair, which is no character")
-    return Question(text, own_context)
+        return checked_question(line, context)
+    row = read_record(_Line, {"context": context, **parse_json(line, "the line")}, "the line")
+    return checked_question(Question(row.question, row.context))
 
 
-def checked_question(question: str | Question, context: str | None) -> Question:
-    """A question that can be asked."""
-    asked = question if isinstance(question, Question) else Question(question)
-    asked = asked if context is None else replace(asked, context=context)
-    if not asked.text.strip():
-        raise BadQuestion('the question is empty; type one, for example: sdlg ask "Who wrote Hamlet?"')
-    if not is_unicode(f"{asked.text}{asked.context}"):
-        raise BadQuestion("the question holds half a surrogate pair, which is no character")
-    return asked
-
-
-def error_line(asked: Asked, error: str, *, retry: bool = False) -> str:
-    """The JSON line for a question that could not be answered; `retry`: not yet, because the work was broken off."""
-    row = error_dict(asked.line, asked.question.text if asked.question else None, error)
-    return json.dumps({**row, "retry": True} if retry else row, ensure_ascii=False)
+# -- what an output file holds ----------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,10 +78,27 @@ class Finished:
     again: tuple[int, ...] = ()  # those among them, from 0, whose work was broken off: they are asked again
 
 
-def finished_lines(output: Path, asked: Sequence[Asked], run: Mapping[str, object]) -> Finished:
-    """Which of the questions an output file has dealt with. A torn last line is cut off.
+def stored_rows(path: Path, raw: bytes) -> Iterator[tuple[int, Result | dict[str, Any]]]:
+    """Yield the results of a file with their line numbers; an error line as it is. A torn last line is left out."""
+    for number, line in enumerate(raw.split(b"\n")[:-1], start=1):
+        where = f"{path}, line {number}"
+        if not is_intact(line):
+            raise UsageError(
+                f"{where} is damaged: its checksum is not that of what it holds; remove the file, or that line and all "
+                "after it, and start again"
+            )
+        try:
+            row = parse_json(line, where, UsageError)
+            is_error = isinstance(row, dict) and row.get("format") == ERROR_FORMAT
+            yield number, row if is_error else result_from_dict(row)
+        except BadQuestion as error:
+            raise UsageError(f"{where}: {error}") from error
 
-    `run` is what the results must have been made with, by name. Any other file is refused, and left as it is.
+
+def finished_lines(output: Path, asked: Sequence[Asked], pipeline: Pipeline) -> Finished:
+    """Return which of the questions the file has dealt with, made as this pipeline makes results; cut a torn last line.
+
+    Any other file is refused, and left as it is.
     """
     if not output.is_file():  # not there yet, or a device
         return Finished()
@@ -100,73 +106,59 @@ def finished_lines(output: Path, asked: Sequence[Asked], run: Mapping[str, objec
         raw = output.read_bytes()
     except OSError as error:
         raise BadOption(f"cannot read {output}: {error}") from error
-    *lines, torn = raw.split(b"\n")
-    if len(lines) > len(asked):
-        raise UsageError(f"{output} holds {len(lines)} results for {len(asked)} questions; {_OTHER_FILE}")
-    again = []
-    for place, (line, one) in enumerate(zip(lines, asked, strict=False)):
-        row = _row(output, place + 1, line)
-        _check_row(f"{output}, line {place + 1}", row, one, run)
-        if _was_broken_off(row):
-            again.append(place)
+    count, torn = raw.count(b"\n"), raw.rpartition(b"\n")[2]
+    if count > len(asked):
+        raise UsageError(f"{output} holds {count} results for {len(asked)} questions; {_OTHER_FILE}")
+    if torn and not (torn.startswith(_BEGINNING) or _BEGINNING.startswith(torn)):
+        raise UsageError(f"{output}, line {count + 1} is not a result; {_OTHER_FILE}")
+    again = tuple(_broken_off(output, stored_rows(output, raw), asked, pipeline))
     if torn:
-        if not (torn.startswith(_BEGINNING) or _BEGINNING.startswith(torn)):
-            raise UsageError(f"{output}, line {len(lines) + 1} is not a result; {_OTHER_FILE}")
         os.truncate(output, len(raw) - len(torn))
-    return Finished(len(lines), tuple(again))
+    return Finished(count, again)
 
 
-def _was_broken_off(row: Mapping[str, Any]) -> bool:
-    """By a deadline; older versions say so in words alone."""
-    return row["format"] == ERROR_FORMAT and (
-        row.get("retry") is True or str(row.get("error")).startswith("no answer within ")
-    )
+def _broken_off(
+    output: Path, rows: Iterable[tuple[int, Result | dict[str, Any]]], asked: Sequence[Asked], pipeline: Pipeline
+) -> Iterator[int]:
+    """Check every line, and yield the places, from 0, of questions whose work was broken off."""
+    here = _made_with(pipeline.models.model_name, pipeline.models.nli_name or None, pipeline)
+    for number, row in rows:
+        where, one = f"{output}, line {number}", asked[number - 1]
+        if isinstance(row, dict):
+            _check_question(where, row.get("question"), one)
+            if row.get("retry") is True:
+                yield number - 1
+            continue
+        _check_question(where, row.question.text, one)
+        if row.question != one.question:
+            raise UsageError(f"{where} was made with another context; {_OTHER_FILE}")
+        if found := _differences(row, here):
+            raise UsageError(f"{where} was made with {found}; use the same, or {_OTHER_FILE}")
+
+
+def _check_question(where: str, text: object, asked: Asked) -> None:
+    wanted = asked.question.text if asked.question else None
+    if text != wanted:
+        raise UsageError(f"{where} answers {text!r}, not {wanted!r}; {_OTHER_FILE}")
+
+
+def _differences(result: Result, here: dict[str, Any]) -> str:
+    from ..models import same_model
+
+    made = _made_with(result.model, result.nli, result)
+    if same_model(str(made["model"]), str(here["model"])):
+        made["model"] = here["model"]
+    return differences(made, here)
+
+
+def _made_with(model: str | None, nli: str | None, shaped: Pipeline | Result) -> dict[str, Any]:
+    """Return all that shapes a result, by name."""
+    models = {"model": model, "nli": nli, "method": shaped.method}
+    return {**models, **shaped.options.to_dict(), **asdict(shaped.setup)}
 
 
 def replace_line(output: Path, place: int, line: str) -> None:
-    """Another line in the place of one, from 0; the file is there whole at any moment."""
+    """Write another line in the place of one, from 0; the file is there whole at any moment."""
     lines = output.read_bytes().split(b"\n")
     lines[place] = line.encode()
     write_whole(output, b"\n".join(lines))
-
-
-def _row(output: Path, number: int, line: bytes) -> dict[str, Any]:
-    if not is_intact(line):
-        raise UsageError(
-            f"{output}, line {number} is damaged: its checksum is not that of what it holds; remove the file, or that "
-            "line and all after it, and start again"
-        )
-    try:
-        row = json.loads(line)
-    except (ValueError, RecursionError):
-        row = None
-    made = row.get("format") if isinstance(row, dict) else None
-    if isinstance(made, str) and made.startswith("sdlg.result/") and made != FORMAT:
-        raise UsageError(f"{output}, line {number} is {made}, but this version writes {FORMAT}; {_OTHER_FILE}")
-    if not isinstance(row, dict) or made not in (FORMAT, ERROR_FORMAT):
-        raise UsageError(f"{output}, line {number} is not a result; {_OTHER_FILE}")
-    return row
-
-
-def _check_row(where: str, row: dict[str, Any], asked: Asked, run: Mapping[str, object]) -> None:
-    question = asked.question.text if asked.question else None
-    if row.get("question") != question:
-        raise UsageError(f"{where} answers {row.get('question')!r}, not {question!r}; {_OTHER_FILE}")
-    if row["format"] == ERROR_FORMAT:
-        return
-    if asked.question and row.get("context") != asked.question.context:
-        raise UsageError(f"{where} was made with another context; {_OTHER_FILE}")
-    made_with = dict(row)
-    for part in (flat_options(_object(row, "options", where)), _object(row, "setup", where)):
-        made_with.update(part)
-    if same_model(str(made_with.get("model")), str(run.get("model"))):
-        made_with["model"] = run.get("model")
-    if differences := told_differences(made_with, run):
-        raise UsageError(f"{where} was made with {differences}; use the same, or {_OTHER_FILE}")
-
-
-def _object(row: Mapping[str, Any], name: str, where: str) -> dict[str, Any]:
-    value = row.get(name, {})
-    if not isinstance(value, dict):
-        raise UsageError(f'{where} has "{name}" that is no object; {_OTHER_FILE}')
-    return value

@@ -61,7 +61,7 @@ class SharedPasses(Generic[A, B]):
                 self._changed.notify_all()
 
     def run(self, wanted: A, *, waits: bool = True) -> B:
-        """Run this pass, with those of others if they come in time; one that does not wait takes those that are there."""
+        """Run this pass, with those of others if they come in time; if it does not wait, with those that are there."""
         ticket = _Ticket[A, B](wanted, waits=waits)
         with self._changed:
             self._waiting.append(ticket)

@@ -46,7 +46,7 @@ def home_folder() -> Path:
 
 
 def make_folder_once(target: Path, fill: Callable[[Path], None]) -> Path:
-    """Make `target` by filling a folder beside it and renaming that, with a list of its files; check it if it is there."""
+    """Make `target` by filling a folder beside it and renaming that: it is there whole or not at all. Check its files."""
     try:
         if not target.is_dir():
             _make_folder(target, fill)

@@ -74,7 +74,7 @@ class NliModel(Protocol):
         """Run one forward and one backward pass over (answer, answer)."""
 
     def embed(self, texts: Sequence[tuple[str, str]]) -> Array:
-        """Return the mean input embedding of the pieces of `surface` in `before + surface`, one row per (before, surface).
+        """Return the mean input embedding of the pieces of `surface` in `before + surface`, one row for each.
 
         A row is 0 where the surface has no pieces.
         """

@@ -38,7 +38,7 @@ class SimilarityModel(Protocol):
 
 
 def load_similarity(source: str | Path | SimilarityModel, device: str | None = None) -> SimilarityModel:
-    """Load the embedded `minilm`, or a sentence encoder or cross-encoder by hub name or folder; a model stays as it is."""
+    """Load the embedded `minilm`, or a sentence encoder or cross-encoder by hub name or folder."""
     if not isinstance(source, str | Path):
         return source
     calm_threads()

@@ -13,9 +13,8 @@ from hashlib import sha256
 from html import escape
 
 from ..browser import static_text, view_script
-from ..formats.codec import finite
-from ..formats.results import Result
-from .reading import explanation, reading
+from ..result import Result, share_text
+from .reading import entropy_text, reading, short_note
 
 _START = """
 const place = document.getElementById("result");
@@ -38,7 +37,7 @@ _PAGE = """<!doctype html>
 </head>
 <body>
 <div class="sheet">
-<header class="masthead"><h1>Where an answer wavers</h1></header>
+<header class="masthead"><h1>How sure is this answer?</h1></header>
 <main id="result">
 {plain}
 </main>
@@ -51,7 +50,7 @@ _PAGE = """<!doctype html>
 
 
 def result_page(result: Result) -> str:
-    """The whole file."""
+    """Return the whole file."""
     style, script = static_text("style.css"), view_script() + _START
     return _PAGE.format(
         policy=_policy(style, script), title=_text(result.question.text[:80]) + " · sdlg", style=style,
@@ -69,23 +68,22 @@ def _digest(text: str) -> str:
 
 
 def _data(result: Result) -> str:
-    """JSON that every browser reads: no NaN, no `<`, and half a surrogate pair escaped."""
-    text = json.dumps(finite(result.to_dict()), ensure_ascii=False, allow_nan=False)
+    """Return JSON that every browser reads: no NaN, no `<`, and half a surrogate pair escaped."""
+    text = json.dumps(result.to_dict(), ensure_ascii=False, allow_nan=False)
     return re.sub("[<>&\u2028\u2029\ud800-\udfff]", lambda found: f"\\u{ord(found.group()):04x}", text)
 
 
 def _plain(result: Result) -> str:
-    """What is read where no script runs."""
-    parts = [("h2", result.question.text), ("p", result.answer.text or "(an empty answer)")]
-    numbers = f"semantic entropy {result.semantic_entropy:.2f} nats, score {result.score:.2f}"
-    parts.append(("p", f"{reading(result)}; {numbers}"))
-    parts.append(("p", explanation(result)))
+    """Return what is read where no script runs."""
+    parts = [("h2", result.question.text), ("p", result.answer.text or "(an empty answer)"), ("p", reading(result))]
+    parts += [("p", f"{share_text(cluster)} {cluster.text or '(empty)'}") for cluster in result.meanings]
+    parts.append(("p", entropy_text(result)))
     if result.risk is not None:
         parts.append(("p", f"{result.risk.sentence}, {result.risk.basis}"))
-    parts += [("p", f"note: {note}") for note in result.notes]
+    parts += [("p", f"note: {note}") for note in (short_note(result), *result.notes) if note]
     return "\n".join(f"<{tag}>{_text(text)}</{tag}>" for tag, text in parts)
 
 
 def _text(text: str) -> str:
-    """Escaped; half a surrogate pair, which no file can hold, becomes a replacement character."""
+    """Escape a text; half a surrogate pair, which no file can hold, becomes a replacement character."""
     return escape(re.sub("[\ud800-\udfff]", "\ufffd", text))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from html import escape
 
-from ..formats.results import Result
+from ..result import Result
 from .html_file import result_page
 
 _LINE = 90  # characters
@@ -19,7 +19,7 @@ window.sdlgFits ||= (addEventListener("message", (event) => {
 
 
 def notebook_view(result: Result) -> str:
-    """The same view as the page's."""
+    """Return the page in a frame."""
     style = f"width:100%;height:{_guessed_height(result)}px;border:0;resize:vertical"
     document = escape(result_page(result), quote=True)
     frame = f'sandbox="allow-scripts" title="How sure the model is of its answer" style="{style}"'
@@ -27,6 +27,6 @@ def notebook_view(result: Result) -> str:
 
 
 def _guessed_height(result: Result) -> int:
-    """Pixels: what every result has, and a line for each line of text."""
-    lines = sum(2 + len(sample.text) // _LINE for sample in result.samples) * 2 + len(result.answer.text) // _LINE
-    return min(600 + 30 * lines, 2400)
+    """Return pixels: what every result has, and a line for each meaning and each line of the answer."""
+    lines = len(result.answer.text) // _LINE + min(len(result.clusters), 6)
+    return min(480 + 36 * lines, 2400)

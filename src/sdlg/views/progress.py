@@ -1,4 +1,4 @@
-"""A line on standard error that says what is being done, where there is a terminal to show it."""
+"""A line on standard error that says what is being done, if there is a terminal to show it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class ProgressLine:
         self._status: Any = self._console.status("starting") if self._console.is_terminal else None
 
     def __call__(self, progress: Progress) -> None:
-        """Show it, if there is a terminal."""
+        """Show what is being done."""
         if self._status is not None:
             shown = Text(f"{self.title}{_SAYS[progress.stage]} ")
             shown.append(visible(progress.text[-60:].replace("\n", " ")), "dim")
@@ -49,5 +49,5 @@ class ProgressLine:
 
 
 def progress_line() -> ProgressLine:
-    """A new line."""
+    """Return a new line."""
     return ProgressLine()

@@ -1,89 +1,119 @@
-"""What every view says about a result: the plain-language reading, word shades and cluster colours.
+"""What every view says about a result in words, and how it shades and colours.
 
-A sentence follows from the interval, not from the number in its middle: the words are the same for all numbers that
-cannot be told apart. browser/verdict.js says the same.
+The sentence follows from the interval of the answer's share, not from the number in its middle: shares that cannot be
+told apart get the same words. browser/verdict.js says the same, and a test compares the two.
 """
 
 from __future__ import annotations
 
-from ..formats.results import Result
 from ..options import NLI_MINILM
 from ..records import Cluster
+from ..result import Result, percent, share_text
 
 # Okabe and Ito's colours: distinct also to the colour-blind.
 _COLOURS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#f0e442", "#999999")
 
-DIFFERENCE = (
-    "percentages estimate how often the model would give this meaning if asked again (temperature 1), with 95 % "
-    "intervals; to rank answers by doubt, use the score (the paper's), which is no percentage"
+_CANNOT_TELL = "cannot tell yet"
+SHARES = (
+    "percentages: how often the model would give this meaning if asked again at temperature 1, with 95% intervals; "
+    "they are not chances that the answer is true"
 )
+SCORES = "nothing was drawn (draws=0): shares are of the paper's score, not how often the model would say so"
 # On answers that people judged it is wrong about 8 % (TriviaQA) to 16 % (Natural Questions) of the pairs.
 SMALL_JUDGE = "a small network that is wrong about one pair of answers in eight: read the meanings yourself"
-SCORE_ONLY = "nothing was drawn (draws = 0): shares are the paper's score, not how often the model would say so"
 
 
-def cluster_colours(number: int) -> str:
-    """A colour per cluster, repeated when they run out."""
+def reading(result: Result) -> str:
+    """Return one sentence that sums up how the model's probability is spread. It does not say what is true."""
+    own = result.clusters[0]
+    if own.low is None or own.high is None:
+        return _reading_without_draws(result)
+    if own.low >= 0.9:
+        return "the model is sure: it would say this at least nine times in ten"
+    if own.high <= 0.1:
+        return "the model would say something else at least nine times in ten"
+    rival = max(result.clusters[1:], key=_share, default=None)
+    if rival is not None and rival.low is not None and rival.low > own.high:
+        return f"another meaning is likelier: {percent(rival.share)}; this answer: {share_text(own)}"
+    if own.high < 0.5:
+        return f"the model would more often say something else; this answer: {share_text(own)}"
+    if own.low > 0.5:
+        return f"the model leans towards this answer: {share_text(own)}"
+    between = f"{round(100 * own.low)}–{round(100 * own.high)}%"
+    return f"{_CANNOT_TELL} how sure it is: {between}; more {'draws' if result.draws else 'samples'} may tell"
+
+
+def setting_that_may_tell(result: Result) -> str:
+    """Return the setting to try where too little was drawn to tell how sure the model is; empty: nothing to try."""
+    if not reading(result).startswith(_CANNOT_TELL):
+        return ""
+    return f"draws={4 * len(result.draws)}" if result.draws else f"samples={4 * len(result.samples)}"
+
+
+def _reading_without_draws(result: Result) -> str:
+    """Return what was found; how often the model would say so is not known."""
+    unknown = "" if result.model is None else " (draws=0: how often is not known)"
+    count = len(result.samples)
+    if count == 1:
+        looked = result.model is not None and result.options.samples > 1
+        return f"no likely alternative was found{unknown}" if looked else "one answer says nothing of other meanings"
+    if len(result.clusters) == 1:
+        return f"all {count} answers mean the same{unknown}"
+    first = result.clusters[0].score_share >= max(cluster.score_share for cluster in result.clusters)
+    whose = "this answer's" if first else "another one"
+    return f"{len(result.clusters)} meanings, {whose} scores highest{unknown}"
+
+
+def _share(cluster: Cluster) -> float:
+    return cluster.share
+
+
+def short_note(result: Result) -> str:
+    """Return what nobody who reads only a few lines may miss, in one line; empty: nothing."""
+    parts = []
+    if result.model is not None and result.answer.stop_reason == "length":
+        parts.append(f"the answer was cut at {len(result.answer.token_ids)} tokens (raise max_tokens)")
+    asked, found = result.options.samples, len(result.samples)
+    if result.model is not None and 1 < found < asked:
+        parts.append(f"{found} of {asked} sequences: no others are likely")
+    return "; ".join(parts)
+
+
+def entropy_text(result: Result) -> str:
+    """Return the headline number with its unit. It is undefined where a likelihood is."""
+    value = result.semantic_entropy
+    return "semantic entropy not known" if value != value else f"semantic entropy {value:.2f} nats"
+
+
+def risk_percent(probability: float) -> str:
+    """Return a risk no finer than a few hundred judged answers can tell."""
+    return "<1%" if probability < 0.01 else ">99%" if probability > 0.99 else f"{probability:.0%}"
+
+
+def explanation(result: Result) -> str:
+    """Return what the percentages are."""
+    return SCORES if result.clusters[0].probability is None else SHARES
+
+
+def judge_line(result: Result) -> str:
+    """Return who says which answers mean the same, and what kind of model that is."""
+    if result.nli is None:
+        return "meanings were given"
+    return f"meanings are judged by {result.nli}" + (f", {SMALL_JUDGE}" if result.nli == NLI_MINILM else "")
+
+
+def cluster_colour(number: int) -> str:
+    """Return a colour per cluster, repeated when they run out."""
     return _COLOURS[number % len(_COLOURS)]
 
 
 def word_shades(result: Result) -> list[float]:
-    """How much each word wavers, 0 to 1; where that is not known, its attribution as a share of the highest."""
-    if any(word.wavering is not None for word in result.words):
-        return [word.wavering or 0.0 for word in result.words]
-    return attribution_shades(result)
+    """Return how likely the model turns to another meaning at each word, 0 to 1.
 
-
-def attribution_shades(result: Result) -> list[float]:
-    """Each word's attribution as a share of the highest, 0 to 1."""
+    Where that is not known, return the words' attributions as shares of the highest.
+    """
+    if any(word.other_meaning is not None for word in result.words):
+        return [word.other_meaning or 0.0 for word in result.words]
     values = [word.attribution or 0.0 for word in result.words]
     highest = max(values, default=0.0)
     return [value / highest if highest > 0 else 0.0 for value in values]
-
-
-def explanation(result: Result) -> str:
-    """One line on what the percentages are."""
-    return SCORE_ONLY if result.clusters[0].probability is None else DIFFERENCE
-
-
-def judge_line(result: Result) -> str:
-    """Who says which answers mean the same, and what kind of model that is."""
-    kind = f", {SMALL_JUDGE}" if result.nli == NLI_MINILM else ""
-    return f"meanings are judged by {result.nli}{kind}"
-
-
-def reading(result: Result) -> str:
-    """One sentence for people who do not think in nats. It describes the spread, not whether the answer is true."""
-    own = result.clusters[0]
-    if own.probability is None or own.low is None or own.high is None:
-        return _score_reading(result)
-    between = f"between {own.low:.0%} and {own.high:.0%}"
-    if own.high <= 0.1:
-        return f"the model would say something else at least nine times in ten; its answer's meaning holds {between}"
-    if own.low >= 0.9:
-        return f"the model would say this nine times in ten or more ({between})"
-    rival = max((other for other in result.clusters[1:]), key=lambda other: other.share, default=None)
-    if rival is not None and rival.low is not None and rival.low > own.high:
-        return f"another meaning is likelier; the answer's own holds {between}"
-    if own.high < 0.5:
-        return f"the model would more often say something else; its answer's meaning holds {between}"
-    if own.low > 0.5:
-        return f"the model leans towards its answer, which holds {between}"
-    return f"too few draws to tell whether the model leans towards its answer: its meaning holds {between}"
-
-
-def _score_reading(result: Result) -> str:
-    """Without draws nothing can be said of how often: only what was found."""
-    if result.options.samples == 1:
-        return "one sequence tells nothing of other meanings; ask for more samples"
-    if len(result.samples) == 1:
-        return "no likely alternative was found: the model sees one way to answer"
-    if len(result.clusters) == 1:
-        return f"all {len(result.samples)} answers mean the same"
-    largest = max(result.clusters, key=_score)
-    whose = "the answer's own" if largest.id == 0 else "another one"
-    return f"{len(result.clusters)} meanings were found; {whose} scores highest"
-
-
-def _score(cluster: Cluster) -> float:
-    return cluster.score_share

@@ -1,4 +1,4 @@
-"""A result in the terminal: the answer with its words coloured, meanings with mass bars, alternatives, and the cost.
+"""A result in the terminal: a dozen lines, or with `verbose` everything.
 
 Colour only where there is a terminal to show it (rich decides). Control characters in model text are made visible, so
 no answer can play tricks with the terminal.
@@ -6,122 +6,180 @@ no answer can play tricks with the terminal.
 
 from __future__ import annotations
 
+import math
+
+from rich.cells import cell_len
 from rich.console import Console, Group, RenderableType
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from ..formats.results import Result, interval_text
-from ..measures.headline import HEADLINE
-from ..records import Sample, Word
+from ..records import Cluster, Estimate, Sample, Word
+from ..result import SEMANTIC_ENTROPY, SHARE_ENTROPY, Result, percent, share_text
 from ..scoring.alignment import word_at, word_spans
-from .reading import cluster_colours, explanation, judge_line, reading, word_shades
+from .reading import (
+    cluster_colour,
+    entropy_text,
+    explanation,
+    judge_line,
+    reading,
+    risk_percent,
+    setting_that_may_tell,
+    short_note,
+    word_shades,
+)
 
 _SHADES = ("default", "#b58900", "#cb8a16", "#dc6b16", "bold #dc322f")
-_BAR = 20
-_WORD = 24  # characters of a word that is named
-ALTERNATIVES = "alternatives, with the probability of the changed word where it stands"
+_BAR = 12
+_NAME = 30  # characters of a model's name in the footer
+_MEANINGS = 5  # in the short view
+_SHARED = 16  # characters of a beginning that all answers share, before it is left out of a line that is too long
 _MUCH = 0.25  # of the probability at a word
 _PICTURES = {code: 0x2400 + code for code in range(32) if code not in (9, 10)} | {127: 0x2421}
 _PICTURES |= dict.fromkeys([*range(0x80, 0xA0), *range(0x202A, 0x202F), *range(0x2066, 0x206A)], 0xFFFD)
 
 
 def visible(text: str) -> str:
-    """The text with control and direction-changing characters made visible."""
+    """Return the text with control and direction-changing characters made visible."""
     return text.translate(_PICTURES)
 
 
-def print_result(console: Console, result: Result) -> None:
-    """The whole view."""
-    console.print(terminal_view(result))
+def print_result(console: Console, result: Result, *, verbose: bool = False) -> None:
+    """Print the short view, or everything."""
+    view = verbose_view(result) if verbose else short_view(result, console.width)
+    console.print(view)
 
 
-def terminal_view(result: Result) -> Group:
-    """All parts, one under the other."""
-    verdict = Text(reading(result), "bold")
-    parts: list[RenderableType] = [_indented(_answer(result)), Text(), verdict, _entropy(result), *_risk(result)]
-    parts += [_indented(_meanings(result)), Text(explanation(result), "dim"), Text(visible(judge_line(result)), "dim")]
-    parts += _wavering(result)
-    if any(sample.substitution for sample in result.samples):
-        parts += [Text(ALTERNATIVES, "bold"), _indented(_alternatives(result))]
-    parts += [Text(f"note: {note}", "yellow") for note in result.notes]
-    return Group(*parts, _cost(result))
+# -- the short view ---------------------------------------------------------------------------------------------
 
 
-def _entropy(result: Result) -> Text:
-    """The headline, its interval, and what it is; then the number that ranks."""
-    estimate = result.estimates[HEADLINE]
-    interval = "" if estimate.low is None else f" ({estimate.low:.2f} to {estimate.high:.2f})"
-    of = "of these percentages" if "estimator" in estimate.options else "the paper's score"
-    score = "" if result.score_name == HEADLINE else f"; score {result.score:.2f}"
-    entropy = ("semantic entropy ", "bold"), (f"{estimate.value:.2f} nats", "bold"), f"{interval}, {of}"
-    return Text.assemble(*entropy, (score, "bold"))
+def short_view(result: Result, width: int) -> Group:
+    """Return the answer, a sentence, the meanings, the headline and a footer: a dozen lines with a one-line answer."""
+    note = short_note(result)
+    lines = [_headline(result), *([Text(f"note: {note}", "yellow")] if note else []), _footer(result)]
+    for line in lines:
+        line.no_wrap, line.overflow = True, "ellipsis"
+    meanings = _indented(_short_meanings(result, width))
+    return Group(_indented(_answer(result)), Text(), _sentence(result), meanings, *lines)
 
 
-def _wavering(result: Result) -> list[RenderableType]:
-    """The word at which the model most likely turns to another meaning, in words, for where there is no colour."""
-    words = [word for word in result.words if word.wavering is not None and word.not_looked_at is not None]
-    most = max(words, key=lambda word: word.wavering or 0.0, default=None)
-    if most is None or not most.wavering:
-        return []
-    word = most.text if len(most.text) <= _WORD else f"{most.text[:_WORD]}…"
-    says = f"wavers most at ‘{visible(word)}’: {_percent(most.wavering)} to another meaning"
-    return [Text(f"{says}, {_percent(most.not_looked_at or 0.0)} not looked at", "dim")]
+def _short_meanings(result: Result, width: int) -> Table:
+    """The largest ones, the answer's own among them, and how many others there are."""
+    table, ordered, own = Table.grid(padding=(0, 1)), result.meanings, result.clusters[0]
+    shown = ordered if len(ordered) <= _MEANINGS + 1 else ordered[:_MEANINGS]
+    if own not in shown:
+        shown = (*shown[:-1], own)
+    shares = [share_text(cluster) for cluster in shown]
+    room = width - 2 - max(map(len, shares)) - _BAR - 3
+    for share, cluster in zip(shares, shown, strict=True):
+        text = Text(_one_line(cluster.text, result.answer.text, room), no_wrap=True, overflow="ellipsis")
+        text = Text("this answer: ", "dim", no_wrap=True, overflow="ellipsis").append(text) if cluster is own else text
+        table.add_row(Text(share, justify="right", no_wrap=True), _bar(cluster), text)
+    if rest := [cluster for cluster in ordered if cluster not in shown]:
+        together = percent(sum(cluster.share for cluster in rest))
+        table.add_row(Text(together, justify="right"), "", Text(f"{len(rest)} more meanings (-v shows them)", "dim"))
+    return table
+
+
+def _one_line(text: str, answer: str, room: int) -> str:
+    """Return a text for one line; if it is too long, without the words that it shares with the answer's beginning."""
+    line, start = visible(" ".join(text.split())) or "(empty)", 0
+    if cell_len(line) <= room or text == answer:
+        return line
+    for own, other in zip(line.split(" "), visible(answer).split(), strict=False):
+        if own != other:
+            break
+        start += len(own) + 1
+    return f"… {line[start:]}" if _SHARED <= start < len(line) else line
+
+
+def _sentence(result: Result) -> Text:
+    more = setting_that_may_tell(result)
+    return Text(reading(result) + (f" (--set {more})" if more else ""), "bold")
+
+
+def _headline(result: Result) -> Text:
+    entropy = entropy_text(result)
+    if result.risk is None:
+        return Text.assemble(entropy, (" (higher: less certain)", "dim"))
+    return Text.assemble((visible(result.risk.sentence), "bold"), f" · {entropy}")
+
+
+def _footer(result: Result) -> Text:
+    model = "given answers" if result.model is None else result.model
+    if len(model) > _NAME:
+        model = model.rpartition("/")[2][-_NAME:]
+    parts = [model if result.method in ("sdlg", "given") else f"{model}, {result.method}"]
+    parts += [] if result.nli is None else [f"judge {result.nli}"]
+    parts += [] if result.coverage is None else [f"{percent(result.coverage)} of probability looked at"]
+    return Text(visible(" · ".join([*parts, f"{sum(result.cost.seconds.values()):.1f} s"])), "dim")
+
+
+# -- the verbose view -------------------------------------------------------------------------------------------
+
+
+def verbose_view(result: Result) -> Group:
+    """Return everything that there is to say."""
+    parts: list[RenderableType] = [_indented(_answer(result, unexplored=True)), Text()]
+    parts += [_sentence(result), _indented(_all_meanings(result)), _headline(result), *_risk(result)]
+    parts += [*_shares(result), *_turns(result), *_alternatives(result), *_measures(result)]
+    parts += [Text(f"note: {visible(note)}", "yellow") for note in result.notes]
+    caveats = [explanation(result), "semantic entropy ranks answers by doubt: higher is less certain, no percentage"]
+    parts += [Text(visible(line), "dim") for line in (*caveats, judge_line(result))]
+    return Group(*parts, _cost(result), _footer(result))
+
+
+def _all_meanings(result: Result) -> Table:
+    """Every meaning, and under it its other wordings."""
+    table = Table.grid(padding=(0, 1))
+    for cluster in result.meanings:
+        times = len(cluster.members) + len(cluster.draws)
+        share = Text(share_text(cluster), justify="right", no_wrap=True)
+        text = Text(overflow="fold").append("this answer: " if cluster.id == 0 else "", "dim")
+        table.add_row(share, _bar(cluster), text.append(visible(cluster.text) or "(empty)"), Text(f"×{times}", "dim"))
+        for other in cluster.texts[1:]:
+            table.add_row("", "", Padding(_folded(visible(other) or "(empty)", "dim"), (0, 0, 0, 2)), "")
+    return table
 
 
 def _risk(result: Result) -> list[RenderableType]:
-    if result.risk is None:
+    risk = result.risk
+    if risk is None:
         return []
-    probability = "" if result.risk.probability is None else f"risk {_risk_percent(result.risk.probability)} — "
-    return [Text.assemble((f"{probability}{result.risk.sentence}", "bold"), f", {result.risk.basis}")]
+    number = "" if risk.probability is None else f"risk of being wrong {risk_percent(risk.probability)}, "
+    return [Text(visible(f"{number}{risk.basis}"), "dim")]
 
 
-def _indented(part: RenderableType) -> Padding:
-    return Padding(part, (0, 0, 0, 2))
+def _shares(result: Result) -> list[RenderableType]:
+    estimate = result.share_entropy
+    return [] if estimate is None else [Text(f"entropy of these percentages {_value(estimate)} nats")]
 
 
-def _folded(text: str) -> Text:
-    """Broken where the line ends: a long text without spaces is shown whole."""
-    return Text(text, overflow="fold")
+def _turns(result: Result) -> list[RenderableType]:
+    """Where the model most likely turns to another meaning, in words: there may be no colour."""
+    words = [word for word in result.words if word.other_meaning]
+    most = max(words, key=lambda word: word.other_meaning or 0.0, default=None)
+    if most is None:
+        return []
+    where = (
+        f"most likely to turn at ‘{visible(most.text[:40])}’: {percent(most.other_meaning or 0.0)} to another meaning"
+    )
+    return [Text(f"{where} there, {percent(most.unexplored or 0.0)} unexplored (underlined: a quarter or more)", "dim")]
 
 
-def _answer(result: Result) -> Text:
-    shown, at, text = Text(), 0, result.answer.text
-    if not text:
-        return Text("(an empty answer)", "italic")
-    for word, shade in zip(result.words, word_shades(result), strict=True):
-        shown.append(visible(text[at : word.start]))
-        shown.append(visible(word.text), _style(word, shade))
-        at = word.end
-    return shown.append(visible(text[at:]))
-
-
-def _style(word: Word, shade: float) -> str:
-    """Darker where the model turns to another meaning; underlined where much was not looked at."""
-    unknown = " underline" if (word.not_looked_at or 0.0) >= _MUCH else ""
-    return _SHADES[min(int(shade * len(_SHADES)), len(_SHADES) - 1)] + unknown
-
-
-def _meanings(result: Result) -> Table:
+def _alternatives(result: Result) -> list[RenderableType]:
+    """The branches, with the probability of the changed word where it stands, which is no share of a meaning."""
+    grown = [sample for sample in result.samples if sample.substitution is not None]
+    if not grown:
+        return []
     table = Table.grid(padding=(0, 1))
-    for cluster in sorted(result.clusters, key=lambda cluster: -cluster.share):
-        bar = Text("█" * max(1, round(_BAR * cluster.share)), cluster_colours(cluster.id))
-        first = visible(result.text_of(cluster)) or "(empty)"
-        times = len(cluster.members) + len(cluster.draws)
-        share = Text(f"{_percent(cluster.share)}{interval_text(cluster)}", justify="right")
-        table.add_row(share, bar, _folded(first), Text(f"×{times}" if times > 1 else "", "dim"))
-    return table
-
-
-def _alternatives(result: Result) -> Table:
-    table = Table.grid(padding=(0, 1))
-    for sample in result.samples[1:]:
-        change = sample.substitution
-        if change is None:
-            continue
-        mark = Text("●", cluster_colours(sample.cluster or 0))
-        table.add_row(mark, Text(_percent(change.importance), justify="right"), _branch_text(result, sample))
-    return table
+    table.add_column(no_wrap=True)
+    for sample in grown:
+        assert sample.substitution is not None
+        chance = Text(percent(sample.substitution.importance), justify="right")
+        table.add_row(Text("●", cluster_colour(sample.cluster or 0)), chance, _branch_text(result, sample))
+    title = Text("alternatives, with how likely the [changed] word is at its place (no share of a meaning)", "bold")
+    return [title, _indented(table)]
 
 
 def _branch_text(result: Result, sample: Sample) -> Text:
@@ -130,7 +188,7 @@ def _branch_text(result: Result, sample: Sample) -> Text:
     assert change is not None
     if change.ends_answer:
         return _folded(visible(text) or "(empty)").append(" [end]", "bold")
-    start = min(_offset(result, change.position), len(text))
+    start = min(sum(len(token) for token in result.tokens[: change.position]), len(text))
     start += len(text[start:]) - len(text[start:].lstrip())
     words = word_spans(text)
     word = word_at(words, start)  # a token may be only the beginning of the new word
@@ -140,27 +198,58 @@ def _branch_text(result: Result, sample: Sample) -> Text:
     return shown.append(visible(text[end:]))
 
 
-def _offset(result: Result, position: int) -> int:
-    """Where the answer's token at `position` begins."""
-    return sum(len(token) for token in result.tokens[:position])
+def _measures(result: Result) -> list[RenderableType]:
+    """The measures that were asked for, and why others have no value."""
+    table = Table.grid(padding=(0, 2))
+    for name, estimate in result.estimates.items():
+        if name not in (SEMANTIC_ENTROPY, SHARE_ENTROPY):
+            table.add_row(name, Text(_value(estimate), justify="right"), Text(estimate.unit, "dim"))
+    for name, reason in result.unavailable.items():
+        table.add_row(name, Text("–", justify="right"), Text(visible(reason), "dim"))
+    return [Text("measures", "bold"), _indented(table)] if table.row_count else []
 
 
-def _percent(share: float) -> str:
-    return f"{share:.1%}" if share >= 0.001 else "<0.1%"
-
-
-def _risk_percent(risk: float) -> str:
-    """No finer than a few hundred judged answers can tell; as on the page."""
-    return "<1%" if risk < 0.01 else ">99%" if risk > 0.99 else f"{risk:.0%}"
+def _value(estimate: Estimate) -> str:
+    interval = "" if estimate.low is None or estimate.high is None else f" ({estimate.low:.2f}–{estimate.high:.2f})"
+    return "not known" if math.isnan(estimate.value) else f"{estimate.value:.2f}{interval}"
 
 
 def _cost(result: Result) -> Text:
-    cost = result.cost
-    seconds = sum(cost.seconds.values())
-    looked_at = "" if result.coverage is None else f"{result.coverage:.1%} of all probability looked at · "
-    drawn = f" and {len(result.draws)} draws" if result.draws else ""
-    return Text(
-        f"{looked_at}{len(result.samples)} sequences{drawn} · "
-        f"{cost.forward_tokens} tokens in {cost.decode_steps} steps · {cost.nli_pairs} NLI pairs · {seconds:.1f} s",
-        "dim",
-    )
+    cost, drawn = result.cost, f" and {len(result.draws)} draws" if result.draws else ""
+    sequences = f"{len(result.samples)} sequences{drawn}"
+    run = f"{cost.forward_tokens} tokens in {cost.decode_steps} steps"
+    return Text(f"{sequences} · {run} · {cost.nli_pairs} pairs of answers judged · seed {result.options.seed}", "dim")
+
+
+# -- parts of both ----------------------------------------------------------------------------------------------
+
+
+def _answer(result: Result, *, unexplored: bool = False) -> Text:
+    shown, at, text = Text(overflow="fold"), 0, result.answer.text
+    if not text:
+        return Text("(an empty answer)", "italic")
+    for word, shade in zip(result.words, word_shades(result), strict=True):
+        shown.append(visible(text[at : word.start]))
+        shown.append(visible(word.text), _style(word, shade, unexplored=unexplored))
+        at = word.end
+    return shown.append(visible(text[at:]))
+
+
+def _style(word: Word, shade: float, *, unexplored: bool) -> str:
+    """Stronger where the model turns to another meaning; underlined where much was left unexplored."""
+    line = " underline" if unexplored and (word.unexplored or 0.0) >= _MUCH else ""
+    return _SHADES[min(int(shade * len(_SHADES)), len(_SHADES) - 1)] + line
+
+
+def _bar(cluster: Cluster) -> Text:
+    bar = "█" * round(_BAR * cluster.share) or "▏"
+    return Text(bar, cluster_colour(cluster.id), no_wrap=True)
+
+
+def _indented(part: RenderableType) -> Padding:
+    return Padding(part, (0, 0, 0, 2))
+
+
+def _folded(text: str, style: str = "") -> Text:
+    """Break where the line ends: a long text without spaces is shown whole."""
+    return Text(text, style, overflow="fold")

@@ -56,7 +56,7 @@ class ServerCapabilities:
 
     @property
     def exact(self) -> bool:
-        """Whether branches can begin with given tokens, as SDLG needs. vLLM and llama-server can; chat endpoints cannot."""
+        """Whether branches can begin with given tokens, as SDLG needs (vLLM, llama-server)."""
         return self.takes_ids and self.tells_ids
 
     @property

@@ -160,6 +160,6 @@ def score_paths(
 
 
 def _likeliest(logits: Tensor, steps: Sequence[Sequence[int]]) -> list[float]:
-    """Return the log-probability of the likeliest of the ids that each step names, from its row of logits, (rows, V)."""
+    """Return the log-probability of the likeliest id of each step, from its row of logits, (rows, V)."""
     logprobs = torch.log_softmax(logits, dim=-1)
     return [float(row[list(ids)].max()) for row, ids in zip(logprobs, steps, strict=False)]
