@@ -53,9 +53,7 @@ def _questions(run: RunResults) -> Iterator[TableRow]:
 
 def _samples(run: RunResults) -> Iterator[TableRow]:
     for name, generated in run.generated.items():
-        clustered = run.clustered.get(name)
         for method, sampled in generated.methods.items():
-            clusters = clustered.methods[method].clusters if clustered else None
             for number, sample in enumerate(sampled.samples):
                 change = sample.substitution
                 yield {
@@ -66,7 +64,7 @@ def _samples(run: RunResults) -> Iterator[TableRow]:
                     "logprob": sample.generation.logprob,
                     "tokens": len(sample.generation.token_ids),
                     "stop_reason": sample.generation.stop_reason,
-                    "cluster": clusters[number] if clusters else None,
+                    "cluster": sample.cluster,
                     "changed": change and change.original,
                     "changed_to": change and change.replacement,
                 }
