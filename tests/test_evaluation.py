@@ -359,7 +359,9 @@ def test_rows_that_were_read_are_those_that_were_made(tmp_path):
 
     run_evaluation(plan, tmp_path / "run", engine=engine)
     for stage in STAGES:
-        assert Store(tmp_path / "run").rows(stage) == {name: rows[stage] for name, rows in made.items() if stage in rows}
+        assert Store(tmp_path / "run").rows(stage) == {
+            name: rows[stage] for name, rows in made.items() if stage in rows
+        }
 
 
 @pytest.mark.parametrize("in_flight", [1, 3])
@@ -368,7 +370,11 @@ def test_rows_do_not_depend_on_the_order_of_the_questions_nor_on_threads(tmp_pat
     one = plan_of(write(tmp_path / "one.jsonl", rows), methods=METHODS)
     other = plan_of(write(tmp_path / "other.jsonl", rows[::-1]), methods=METHODS, loading=Loading(in_flight=in_flight))
     run(one, tmp_path / "one")
-    run(other, tmp_path / "other", models=Models(ScriptedModel(CAPITAL), FakeNli(MEANINGS), Loading(in_flight=in_flight)))
+    run(
+        other,
+        tmp_path / "other",
+        models=Models(ScriptedModel(CAPITAL), FakeNli(MEANINGS), Loading(in_flight=in_flight)),
+    )
     assert stored(tmp_path / "other") == stored(tmp_path / "one")
 
 
@@ -389,7 +395,9 @@ def test_a_new_measure_generates_nothing_again(tmp_path):
 def test_a_new_metric_judges_only_by_itself(tmp_path):
     plan = plan_of(write(tmp_path / "q.jsonl"), metrics=("rouge_l",))
     run(plan, tmp_path / "run")
-    found = run(with_additions(plan, plan, metrics=("contains",)), tmp_path / "run", models=Refusing(), stages=("judge",))
+    found = run(
+        with_additions(plan, plan, metrics=("contains",)), tmp_path / "run", models=Refusing(), stages=("judge",)
+    )
     assert found.metrics == ("rouge_l", "contains")
     assert len((tmp_path / "run" / "judge.jsonl").read_text().splitlines()) == 4
 
@@ -428,7 +436,10 @@ def test_stock_replies_are_judged_with_and_without(tmp_path):
         ({"changes": {"draws": 0}}, "draws=5, not 0"),
         ({"limit": 2}, "limit=None, not 2"),
         ({"loading": Loading(dtype="float16", device="cpu")}, "dtype=None, not float16; use"),
-        ({"loading": Loading(similarity_model="x"), "limit": 1}, "limit=None, not 1, and similarity_model=minilm, not x"),
+        (
+            {"loading": Loading(similarity_model="x"), "limit": 1},
+            "limit=None, not 1, and similarity_model=minilm, not x",
+        ),
     ],
 )
 def test_resuming_with_another_option_is_refused_by_name(tmp_path, change, words):
@@ -683,7 +694,9 @@ def test_killed_at_ten_moments_a_run_ends_with_the_rows_of_an_undisturbed_one(tm
     """Real processes, SIGKILL at random moments while rows are being made, then one that is left alone."""
     data, chance = write(tmp_path / "q.jsonl", QUESTIONS), random.Random(5)
     context = get_context("forkserver")
-    context.set_forkserver_preload(["sdlg.evaluation.worker", "sdlg.models.transformers.loading", "sdlg.nli.classifier"])
+    context.set_forkserver_preload(
+        ["sdlg.evaluation.worker", "sdlg.models.transformers.loading", "sdlg.nli.classifier"]
+    )
     whole, broken = tmp_path / "whole", tmp_path / "broken"
 
     def start(folder):

@@ -111,4 +111,6 @@ def _print_aurocs(run: RunResults, console: Console) -> None:
                 table.add_row(method, label, *(("–", found.reason) if found.reason else (f"{found.value:.3f}", ends)))
     console.print(table)
     if min(right, len(run.ids) - right) < FEW:
-        console.print(f"fewer than {FEW} answers are right, or wrong: these AUROCs say little, whatever their intervals")
+        console.print(
+            f"fewer than {FEW} answers are right, or wrong: these AUROCs say little, whatever their intervals"
+        )

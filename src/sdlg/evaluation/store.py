@@ -55,7 +55,9 @@ class MeasuredRow:
     """Measures of every method's samples."""
 
     id: str
-    values: Mapping[str, Mapping[str, tuple[float | None, ...]]] = field(default_factory=dict)  # with 1, 2, …, N samples
+    values: Mapping[str, Mapping[str, tuple[float | None, ...]]] = field(
+        default_factory=dict
+    )  # with 1, 2, …, N samples
     reasons: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # why a measure has no value
 
     def merged(self, later: MeasuredRow) -> MeasuredRow:
@@ -248,7 +250,9 @@ def check_same(begun: Description, now: Description, folder: Path) -> None:
     if found := differences(begun.plan.fixed, now.plan.fixed):
         raise UsageError(f"{folder} was made with {found}; use the same, or name another folder with --out")
     if begun.data.sha256 != now.data.sha256:
-        raise UsageError(f"the data {now.plan.data} is not what {folder} was begun with; name another folder with --out")
+        raise UsageError(
+            f"the data {now.plan.data} is not what {folder} was begun with; name another folder with --out"
+        )
     judged = "bleurt" in begun.plan.metrics
     if judged and begun.plan.bleurt != now.plan.bleurt:
         raise UsageError(f"{folder} was judged with --bleurt {begun.plan.bleurt}, not {now.plan.bleurt}; use the same")

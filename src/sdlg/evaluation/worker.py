@@ -217,9 +217,7 @@ class _Measuring:
         clustered = [self._clustered(part, n) if "clusters" in needed else {} for n in range(1, size + 1)]
         whole = measure(replace(inputs, **clustered[-1]), self._question, part.measures, self._models)
         self._p_true = whole.inputs.p_true
-        fewer = [
-            measure_all(replace(whole.inputs.first(n), **clustered[n - 1]), part.measures) for n in range(1, size)
-        ]
+        fewer = [measure_all(replace(whole.inputs.first(n), **clustered[n - 1]), part.measures) for n in range(1, size)]
         return [*fewer, *[whole] * (self._plan.options.samples - len(fewer))]
 
     def _clustered(self, part: _Part, count: int) -> dict[str, Any]:
