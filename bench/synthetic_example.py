@@ -19,9 +19,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
-
-from csv_table import write_csv
 
 Array = NDArray[np.float64]
 RUNS, MOST_SAMPLES, SEED = 200, 50, 0
@@ -179,7 +178,7 @@ def main() -> None:
     out = parser.parse_args().out
     out.mkdir(parents=True, exist_ok=True)
     lines = [line for example in EXAMPLES for line in measure(example)]
-    write_csv(lines, out / "synthetic_example.csv", ".6g")
+    pd.DataFrame(lines).to_csv(out / "synthetic_example.csv", index=False, float_format="%.6g", lineterminator="\n")
     plot(lines, out / "synthetic_example.svg")
     print(f"bias, variance of p(c₀) over {RUNS} runs\n\n{table(lines)}")
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
+from itertools import accumulate
 
 from sdlg.options import Options
 from sdlg.records import (
@@ -119,7 +120,7 @@ def _candidates(samples: Sequence[Sample]) -> tuple[Substitution, ...]:
 
 
 def _words(answer: str, samples: Sequence[Sample]) -> tuple[Word, ...]:
-    starts = [sum(map(len, tokens_of(answer)[:k])) for k in range(len(tokens_of(answer)) + 1)]
+    starts = list(accumulate(map(len, tokens_of(answer)), initial=0))
     found = []
     for number, (start, end) in enumerate(word_spans(answer)):
         here = sum(

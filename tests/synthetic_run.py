@@ -16,13 +16,11 @@ from sdlg.evaluation.results import stored_name
 
 METHODS = ("sdlg", "multinomial:temperature=0.5", "diverse_beam:diversity_penalty=0.5")
 MEASURES = {
-    "sdlg": ("SE*_SDLG", "semantic_entropy_branch_mass", "semantic_entropy_frequency", "number_of_clusters", "coverage",
-             "semantic_entropy_importance_length_normalised"),
-    "multinomial": ("LN-PE", "PE", "SAR", "SE_MS", "SE*_MS", "semantic_entropy_frequency", "Chao-Shen",
-                    "number_of_clusters", "semantic_entropy_frequency @ strict+components"),
-    "diverse_beam": ("SE*_DBS", "number_of_clusters"),
+    "sdlg": ("SE*_SDLG", "CoCoA_SDLG", "DSE", "NumSets", "coverage", "MTE"),
+    "multinomial": ("LN-PE", "PE", "SAR", "SE_MS", "SE*_MS", "DSE", "Chao-Shen", "NumSets", "DSE @ strict+components"),
+    "diverse_beam": ("SE*_DBS", "NumSets"),
 }  # fmt: skip
-NOISE = {"SE*_SDLG": 0.15, "semantic_entropy_branch_mass": 0.13, "SE*_MS": 0.22, "SE_MS": 0.35, "SE*_DBS": 0.3,
+NOISE = {"SE*_SDLG": 0.15, "CoCoA_SDLG": 0.13, "SE*_MS": 0.22, "SE_MS": 0.35, "SE*_DBS": 0.3,
          "SAR": 0.28, "PE": 0.32, "LN-PE": 0.4, "coverage": 0.3}  # fmt: skip
 SPREAD = {"sdlg": 1.0, "multinomial": 0.55, "diverse_beam": 0.75}
 MEANINGS = ("Paris", "Lyon", "Marseille", "Nice", "Bordeaux", "Lille", "Nantes", "Toulouse", "Dijon", "Rennes")
@@ -188,12 +186,12 @@ def _measured(plan: Plan, number: int, difficulty: float, drawn: dict, random: n
 
 
 def _values(name: str, picks: list[int], difficulty: float, random: np.random.Generator) -> list:
-    if name == "number_of_clusters":
+    if name == "NumSets":
         return [float(len(set(picks[: n + 1]))) for n in range(len(picks))]
     noise, sign = NOISE.get(name, 0.25), -1.0 if name == "coverage" else 1.0
     steps = random.normal(0.0, noise, len(picks))
     values = [sign * (difficulty + float(np.mean(steps[: n + 1])) + 0.05 * float(steps[0])) for n in range(len(picks))]
-    first = [None] if name == "semantic_entropy_frequency" else [round(values[0], 4)]
+    first = [None] if name == "DSE" else [round(values[0], 4)]
     return first + [round(value, 4) for value in values[1:]]
 
 

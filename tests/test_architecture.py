@@ -49,8 +49,10 @@ ROOMS = {
     "rouge_score": {"correctness/rouge"},
     "sklearn": {"evaluation/risk_fitting", "evaluation/same_answer_fit"},
     "matplotlib": {"evaluation/reliability_plot", "evaluation/report/figures"},
-    "jinja2": {"evaluation/report/html"},
-    "pyarrow": {"evaluation/export"},
+    "jinja2": {"evaluation/report/page"},
+    "pandas": {"evaluation/frames"}
+    | {f"evaluation/report/{name}" for name in ("compute", "costs", "figures", "page", "scores", "sections")},
+    "pyarrow": set(),
     "datasets": {"datasets/__init__"},
     "ray": {"evaluation/ray_engine"},
     "fastapi": {"serving/app", "serving/documents", "serving/listening"},

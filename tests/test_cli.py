@@ -13,11 +13,11 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from fakes import CAPITAL, FakeNli, NeverLoaded, fake_models
+from fakes import CAPITAL, MEANINGS, FakeNli, NeverLoaded, fake_models
 from sdlg import Models, ScriptedModel
 from sdlg.cli import main
 from sdlg.errors import TimedOut
-from sdlg.files import is_intact
+from sdlg.files import is_intact, one_writer
 from sdlg.options import LOADING, METHODS, OPTIONS, PRESETS
 from sdlg.pipeline import Pipeline
 from sdlg.sampling import SAMPLERS
@@ -328,7 +328,7 @@ def test_only_a_newline_ends_a_line(run, tmp_path):
         ('{"a": ' + "1" * 5000 + "}", "not valid JSON"),
         ('{"query": "Who?"}', "question: "),
         ('{"question": "  "}', "question is empty"),
-        ('{"question": 5}', "question: valid string, not 5"),
+        ('{"question": 5}', "question: must be a valid string, not 5"),
         ('{"question": "Who?", "context": 5}', "context: "),
         ('{"question": "\\ud83d who?"}', "surrogate"),
     ],
@@ -440,7 +440,7 @@ def test_a_finished_run_is_not_run_again(checked, questions, finished):
         (["--set", "seed=3"], "seed=0, not 3"),
         (["--model", "other"], "model=smollm2, not other"),
         (["--nli", "other"], "nli=nli-minilm, not other"),
-        (["--preset", "paper"], "prompt=auto, not plain"),
+        (["--preset", "paper"], "strategy=greedy, not beam"),
         (["--measures", "perplexity"], "measures="),
         (["--set", "dtype=bfloat16"], "dtype=None, not bfloat16"),
         (["--context", "A story."], "another context"),
@@ -459,22 +459,66 @@ def test_every_line_carries_a_checksum_and_a_flipped_byte_is_found(checked, ques
     refused(checked("ask", "--file", questions, "--out", finished), "line 2 is damaged")
 
 
-def test_a_question_that_was_broken_off_is_asked_again(run, questions, tmp_path):
-    out = tmp_path / "results.jsonl"
+@pytest.fixture
+def late():
+    """Questions for which the model is too late, and models of this kind."""
+    questions = set()
 
     class Slow(ScriptedModel):
-        def prompt(self, question, style):
-            if question.text == "Second?":
-                raise TimedOut("no answer within 1 s")
-            return super().prompt(question, style)
+        def prompt(self, question, *rest):
+            if question.text in questions:
+                raise TimedOut("no answer within 2 s; allow more time, or ask for less")
+            return super().prompt(question, *rest)
 
-    def slow(model, nli, loading):
-        return Models(Slow(CAPITAL, name=model), FakeNli(name=nli), loading)
+    def load(model, nli, loading):
+        return Models(Slow(CAPITAL, name=model), FakeNli(MEANINGS, name=nli), loading)
 
-    assert run("ask", "--file", questions, "--out", out, load=slow)[0] == 1
-    assert rows(out.read_text())[1]["retry"] is True
-    assert run("ask", "--file", questions, "--out", out)[0] == 0
-    assert [row.get("error") for row in rows(out.read_text())][1] is None
+    return questions, load
+
+
+def formats(path: Path) -> list[str]:
+    return [row["format"].split(".")[1] for row in rows(path.read_text())]
+
+
+def test_questions_that_were_too_late_are_asked_again(run, late, questions, finished):
+    late_questions, load = late
+    whole = without_seconds(finished)
+    finished.unlink()
+    late_questions.update(("First?", "Second?"))
+    asking = ("ask", "--file", questions, "--out", finished)
+    assert run(*asking, load=load)[0] == 1
+    assert formats(finished) == ["error/1", "error/1", "error/1", "result/1"]
+    last = finished.read_text().splitlines()[3]
+    late_questions.discard("First?")
+    code, _, err = run(*asking, load=load)
+    assert code == 1  # one is still too late
+    assert "2 of them broken off and asked again" in err
+    assert formats(finished) == ["result/1", "error/1", "error/1", "result/1"]
+    late_questions.clear()
+    assert run(*asking, load=load)[0] == 0
+    assert without_seconds(finished) == whole
+    assert finished.read_text().splitlines()[3] == last
+    assert "nothing is left to do" in run(*asking, load=NeverLoaded)[2]
+
+
+def test_what_was_broken_off_and_what_was_never_begun_are_both_done(run, late, questions, finished):
+    late_questions, load = late
+    whole = without_seconds(finished)
+    finished.unlink()
+    late_questions.add("First?")
+    run("ask", "--file", questions, "--out", finished, load=load)
+    finished.write_text("".join(finished.read_text().splitlines(keepends=True)[:2]))  # as if it had been killed
+    late_questions.clear()
+    assert run("ask", "--file", questions, "--out", finished, load=load)[0] == 1
+    assert without_seconds(finished) == whole
+
+
+def test_two_writers_are_one_too_many(checked, questions, finished, tmp_path):
+    given = tmp_path / "rows.jsonl"
+    given.write_text('{"question": "q", "answers": ["a", "b"]}\n')
+    with one_writer(finished, "sdlg ask"):
+        refused(checked("ask", "--file", questions, "--out", finished), "another sdlg ask is writing")
+        refused(checked("score", given, "-o", finished), "another sdlg score is writing")
 
 
 def test_results_of_other_questions_are_refused(run, questions, finished):
@@ -601,3 +645,20 @@ def test_a_wrong_option_ends_with_code_2():
     done = program("-m", "sdlg.cli", "ask", QUESTION, "--samples", "0")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == "sdlg: samples must be a whole number from 1 to 1000, not 0\n"
+
+
+@pytest.mark.parametrize(
+    ("command", "code"), [("ask x >&-", 2), ("score - >&-", 2), ("schema >&-", 1), ("score - <&-", 2)]
+)
+def test_a_closed_stream_is_told_in_one_line(command, code):
+    done = subprocess.run(
+        ["sh", "-c", f"'{sys.executable}' -m sdlg.cli {command}"], capture_output=True, text=True, stdin=subprocess.PIPE
+    )
+    assert (done.returncode, done.stdout) == (code, "")
+    assert done.stderr.startswith("sdlg: ")
+    assert done.stderr.count("\n") == 1
+
+
+def test_errors_never_go_among_the_results_where_standard_error_is_closed(tmp_path):
+    done = subprocess.run(["sh", "-c", f"'{sys.executable}' -m sdlg.cli ask '' 2>&-"], capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (2, "")

@@ -36,10 +36,7 @@ from sdlg.evaluation.correctness.lexical import Contains
 from sdlg.evaluation.correctness.same_answer import SameAnswerMetric
 from sdlg.errors import BadOption, ModelNotFound
 from sdlg.evaluation.defaults import DEFAULT_METRICS, headline_metric
-from sdlg.evaluation.report.elements import Paragraph
-from sdlg.evaluation.report.sections.overview import overview
-from sdlg.evaluation.report.views import views_of
-from sdlg.evaluation.results import load_run
+from sdlg.evaluation.report import read_report
 from sdlg.models.base import NO_STOPS
 from sdlg.nli import load_nli
 from sdlg.nli.base import Judged, NliProbabilities
@@ -368,9 +365,8 @@ def test_the_report_warns_where_rouge_judges_sentences(tmp_path, words, warned):
     for row in rows:
         row.get("answer", {})["text"] = " ".join(["word"] * words)
     file.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    section = overview(views_of([load_run(folder)]))
-    said = [block.text for block in section.blocks if isinstance(block, Paragraph)]
-    assert any("answers are sentences" in text for text in said) == warned
+    warnings = read_report([folder]).sections["overview"].warnings
+    assert any("answers are sentences" in text for text in warnings) == warned
 
 
 # -- fitting ------------------------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from itertools import permutations
 
 import numpy as np
@@ -15,18 +16,15 @@ from sklearn.metrics import roc_auc_score
 from sdlg.evaluation.resampling import resample_counts
 from sdlg.evaluation.statistics import (
     Figure,
-    accuracy_rejection,
-    area_under_risk_coverage,
     auroc,
     error_at_coverage,
     paired_difference,
     paired_error_difference,
-    prediction_rejection_ratio,
     risk_coverage,
     wilson_interval,
 )
 
-INTERVALLED = [auroc, area_under_risk_coverage, prediction_rejection_ratio]
+INTERVALLED = [auroc, partial(error_at_coverage, coverage=0.5)]
 
 
 def made_up(n: int = 300, *, signal: float = 1.0, ties: bool = False, seed: int = 0):
@@ -44,14 +42,6 @@ def judged(draw, most: int = 40):
     scores = draw(st.lists(st.integers(-3, 3), min_size=n, max_size=n))
     wrong = draw(st.lists(st.booleans(), min_size=n, max_size=n).filter(lambda w: 0 < sum(w) < len(w)))
     return np.array(scores, dtype=float), np.array(wrong)
-
-
-@st.composite
-def graded(draw, most: int = 6):
-    n = draw(st.integers(2, most))
-    scores = draw(st.lists(st.integers(0, 2), min_size=n, max_size=n))
-    quality = draw(st.lists(st.sampled_from([0.0, 0.25, 0.5, 1.0]), min_size=n, max_size=n))
-    return np.array(scores, dtype=float), np.array(quality)
 
 
 # -- twins ------------------------------------------------------------------------------------------------------
@@ -78,20 +68,6 @@ def curve_by_orders(scores, target):
     return np.mean([np.cumsum(target[order]) / sizes for order in orders(scores)], axis=0)
 
 
-def polygraph_area(scores, quality, max_rejection: float) -> float:
-    """The area as LM-Polygraph defines it: over the last ⌊max_rejection · n⌋ sizes, ties as the sort has them."""
-    n, rejected = len(scores), int(max_rejection * len(scores))
-    means = np.cumsum(quality[np.argsort(scores, kind="stable")]) / np.arange(1, n + 1)
-    return float(means[n - rejected :].mean())
-
-
-def prr_by_shuffles(scores, quality, max_rejection: float, shuffles: int = 4000) -> float:
-    random = np.random.default_rng(1)
-    chance = [polygraph_area(random.permutation(len(scores)), quality, max_rejection) for _ in range(shuffles)]
-    oracle = polygraph_area(-quality, quality, max_rejection)
-    return (polygraph_area(scores, quality, max_rejection) - np.mean(chance)) / (oracle - np.mean(chance))
-
-
 # -- AUROC ------------------------------------------------------------------------------------------------------
 
 
@@ -99,7 +75,7 @@ def test_auroc_by_hand():
     """Wrong .9, .5; right .5, .1: of four pairs three are in order and one is a tie."""
     figure = auroc([0.9, 0.5, 0.5, 0.1], [True, True, False, False])
     assert figure.value == 0.875
-    assert (figure.n, figure.n_wrong, figure.dropped, figure.reason) == (4, 2, 0, "")
+    assert (figure.n, figure.dropped, figure.reason) == (4, 0, "")
 
 
 @given(judged())
@@ -175,18 +151,8 @@ def test_a_verdict_is_yes_or_no_and_there_is_one_per_score():
         auroc([0.1, 0.2], [0.5, 1.0])
     with pytest.raises(ValueError, match="one number per question"):
         auroc([0.1, 0.2, 0.3], [0, 1])
-    with pytest.raises(ValueError, match="max_rejection"):
-        prediction_rejection_ratio([0.1, 0.2], [0, 1], max_rejection=0.0)
-
-
-def test_equally_good_answers_have_no_rejection_ratio():
-    figure = prediction_rejection_ratio([1.0, 2.0, 3.0], [0.4, 0.4, 0.4])
-    assert math.isnan(figure.value)
-    assert "equally good" in figure.reason
-
-
-def test_a_ratio_of_no_rejections_is_undefined():
-    assert "may be rejected" in prediction_rejection_ratio([1.0, 2.0], [0.0, 1.0], max_rejection=0.3).reason
+    with pytest.raises(ValueError, match="coverage"):
+        error_at_coverage([0.1, 0.2], [0, 1], 0.0)
 
 
 # -- curves and areas -------------------------------------------------------------------------------------------
@@ -198,72 +164,17 @@ def test_curves_by_hand():
     curve = risk_coverage(scores, wrong)
     assert curve.x.tolist() == [0.25, 0.5, 0.75, 1.0]
     assert curve.y == pytest.approx([0, 0.25, 1 / 3, 0.5])
-    assert area_under_risk_coverage(scores, wrong, resamples=0).value == pytest.approx((0.25 + 1 / 3 + 0.5) / 4)
-    kept = accuracy_rejection(scores, [1, 0, 1, 0])
-    assert kept.x.tolist() == [0.0, 0.25, 0.5, 0.75]
-    assert kept.y == pytest.approx([0.5, 2 / 3, 0.75, 1.0])
 
 
 @settings(max_examples=40, deadline=None)
-@given(graded())
-def test_curves_are_the_mean_over_all_orders_of_the_ties(data):
-    scores, quality = data
-    expected = curve_by_orders(scores, quality)
-    assert accuracy_rejection(scores, quality).y[::-1] == pytest.approx(expected, abs=1e-12)
-    wrong = quality < 0.5
+@given(judged(most=6))
+def test_error_rates_are_the_mean_over_all_orders_of_the_ties(data):
+    scores, wrong = data
     by_orders = curve_by_orders(scores, wrong.astype(float))
     assert risk_coverage(scores, wrong).y == pytest.approx(by_orders, abs=1e-12)
-    area = area_under_risk_coverage(scores, wrong, resamples=0)
-    assert area.value == pytest.approx(by_orders.mean(), abs=1e-12)
-
-
-@settings(max_examples=40, deadline=None)
-@given(graded(), st.sampled_from([0.5, 0.7, 1.0]))
-def test_the_rejection_ratio_is_the_mean_over_all_orders_of_the_ties(data, max_rejection):
-    scores, quality = data
-    if np.ptp(quality) == 0 or int(max_rejection * len(scores)) == 0:
-        return
-    first = len(scores) - int(max_rejection * len(scores))
-    area = curve_by_orders(scores, quality)[first:].mean()
-    oracle = curve_by_orders(-quality, quality)[first:].mean()
-    if oracle - quality.mean() < 1e-9:
-        return
-    expected = (area - quality.mean()) / (oracle - quality.mean())
-    found = prediction_rejection_ratio(scores, quality, max_rejection=max_rejection, resamples=0)
-    assert found.value == pytest.approx(expected, abs=1e-9)
-
-
-@pytest.mark.parametrize("max_rejection", [1.0, 0.5])
-def test_the_rejection_ratio_is_that_of_lm_polygraph_up_to_its_simulated_chance(max_rejection):
-    scores, _ = made_up(200)
-    quality = np.random.default_rng(5).random(200) - 0.2 * scores
-    found = prediction_rejection_ratio(scores, quality, max_rejection=max_rejection, resamples=0).value
-    assert found == pytest.approx(prr_by_shuffles(scores, quality, max_rejection), abs=0.01)
-
-
-@pytest.mark.parametrize("max_rejection", [1.0, 0.5])
-def test_the_oracle_has_ratio_one_and_no_information_has_ratio_zero(max_rejection):
-    quality = np.random.default_rng(3).random(100)
-    ratio = prediction_rejection_ratio(-quality, quality, max_rejection=max_rejection)
-    assert ratio.value == pytest.approx(1.0)
-    assert (ratio.low, ratio.high) == pytest.approx((1.0, 1.0))
-    assert prediction_rejection_ratio(np.ones(100), quality).value == pytest.approx(0.0, abs=1e-12)
-    assert prediction_rejection_ratio(quality, quality, resamples=0).value < -0.5
-    noise = [prediction_rejection_ratio(*noisy(seed), resamples=0).value for seed in range(200)]
-    assert np.mean(noise) == pytest.approx(0.0, abs=0.03)
-
-
-def noisy(seed: int):
-    random = np.random.default_rng(seed)
-    return random.random(100), random.random(100)
-
-
-@given(graded(most=20))
-def test_the_rejection_ratio_is_blind_to_the_scale_of_the_quality(data):
-    scores, quality = data
-    found = prediction_rejection_ratio(scores, quality, resamples=0)
-    scaled = prediction_rejection_ratio(scores, 7 * quality - 3, resamples=0)
-    assert scaled.value == pytest.approx(found.value, abs=1e-9, nan_ok=True)
+    for kept, expected in enumerate(by_orders, start=1):
+        found = error_at_coverage(scores, wrong, kept / len(scores), resamples=0)
+        assert found.value == pytest.approx(expected, abs=1e-12)
 
 
 # -- intervals --------------------------------------------------------------------------------------------------
@@ -277,12 +188,13 @@ def test_resamples_by_counts_equal_resamples_by_drawing(ties):
     low, high = np.quantile([auroc_by_ranks(scores[d], wrong[d]) for d in drawn], (0.025, 0.975))
     figure = auroc(scores, wrong, resamples=300, seed=4)
     assert (figure.low, figure.high) == pytest.approx((low, high), abs=1e-12)
-    areas = [area_under_risk_coverage(scores[d], wrong[d], resamples=0).value for d in drawn]
-    figure = area_under_risk_coverage(scores, wrong, resamples=300, seed=4)
-    assert (figure.low, figure.high) == pytest.approx(np.quantile(areas, (0.025, 0.975)), abs=1e-12)
-    ratios = [prediction_rejection_ratio(scores[d], wrong[d], resamples=0).value for d in drawn]
-    figure = prediction_rejection_ratio(scores, wrong, resamples=300, seed=4)
-    assert (figure.low, figure.high) == pytest.approx(np.quantile(ratios, (0.025, 0.975)), abs=1e-9)
+    errors = [error_at_coverage(scores[d], wrong[d], 0.5, resamples=0).value for d in drawn]
+    figure = error_at_coverage(scores, wrong, 0.5, resamples=300, seed=4)
+    assert (figure.low, figure.high) == pytest.approx(np.quantile(errors, (0.025, 0.975)), abs=1e-12)
+    other = -(scores**2)
+    gaps = [auroc_by_ranks(scores[d], wrong[d]) - auroc_by_ranks(other[d], wrong[d]) for d in drawn]
+    figure = paired_difference(scores, other, wrong, resamples=300, seed=4)
+    assert (figure.low, figure.high) == pytest.approx(np.quantile(gaps, (0.025, 0.975)), abs=1e-12)
 
 
 def test_every_resample_has_as_many_questions_as_there_are_in_blocks_or_at_once(monkeypatch):
@@ -325,13 +237,13 @@ def test_a_difference_is_that_of_the_two_figures_and_its_interval_is_paired():
     assert found.value == pytest.approx(single[0].value - single[1].value, abs=1e-12)
     assert found.low <= found.value <= found.high
     assert found.high - found.low < 0.5 * (single[0].high - single[0].low)  # far narrower than two apart
-    assert (found.n, found.n_wrong) == (300, int(wrong.sum()))
+    assert found.n == 300
 
 
 def test_a_score_differs_from_itself_by_nothing():
     scores, wrong = made_up(100)
     found = paired_difference(scores, scores, wrong)
-    assert (found.value, found.low, found.high, found.share_not_above) == (0.0, 0.0, 0.0, 1.0)
+    assert (found.value, found.low, found.high) == (0.0, 0.0, 0.0)
 
 
 @given(judged(), st.sampled_from([0.5, 0.8, 1.0]))
@@ -352,13 +264,6 @@ def test_error_rates_differ_by_their_difference_paired():
     assert paired_error_difference(scores, scores, wrong, 0.8).high == 0.0
 
 
-def test_the_share_of_resamples_without_a_gain_tells_the_direction():
-    scores, wrong = made_up(300, signal=2.0)
-    noise = np.random.default_rng(2).normal(size=300)
-    assert paired_difference(scores, noise, wrong).share_not_above == 0.0
-    assert paired_difference(noise, scores, wrong).share_not_above == 1.0
-
-
 def test_a_difference_uses_the_questions_that_have_both_scores():
     scores, wrong = made_up(100)
     first, second = scores.copy(), -scores
@@ -371,7 +276,7 @@ def test_a_difference_uses_the_questions_that_have_both_scores():
 def test_a_difference_of_one_class_is_undefined():
     found = paired_difference([1.0, 2.0], [2.0, 1.0], [True, True])
     assert found.reason == "all 2 answers are wrong: a difference of AUROCs needs both wrong and right ones"
-    assert math.isnan(found.share_not_above)
+    assert math.isnan(found.value)
 
 
 # -- shares -----------------------------------------------------------------------------------------------------

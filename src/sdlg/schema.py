@@ -61,7 +61,7 @@ def first_fault(error: ValidationError) -> str:
     """Return the first fault in words: `answers[0].logprobs[2]: must be …, not 'x'`."""
     fault = error.errors(include_url=False)[0]
     place = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in fault["loc"]).lstrip(".")
-    message = fault["msg"].removeprefix("Input should be ").removeprefix("Value error, ")
+    message = fault["msg"].replace("Input should be", "must be").removeprefix("Value error, ")
     value = "" if fault["type"] in ("missing", "unexpected_keyword_argument") else f", not {shown(fault['input'])}"
     return f"{place or 'the document'}: {message[:1].lower()}{message[1:]}{value}"
 
@@ -156,8 +156,8 @@ class GivenAnswer:
 
 @dataclass(frozen=True, slots=True)
 class _GivenRow:
-    question: str | Question
-    answers: Annotated[tuple[Text | GivenAnswer, ...], Field(min_length=1, max_length=ANSWERS)]
+    question: Any  # a text, or a `Question`
+    answers: Annotated[tuple[Any, ...], Field(min_length=1, max_length=ANSWERS)]  # texts, or `GivenAnswer`s
     context: str | None = None
 
 
@@ -179,7 +179,8 @@ def read_given_row(line: str) -> GivenAnswers:
         result = result_from_dict(row)
         return GivenAnswers(result.question, result.samples, result.evidence)
     given = read_record(_GivenRow, row, "the row")
-    question = given.question if isinstance(given.question, Question) else Question(given.question)
+    asked = {"text": given.question} if isinstance(given.question, str) else given.question
+    question = read_record(Question, asked, "the row: question")
     if given.context is not None:
         question = replace(question, context=given.context)
     return GivenAnswers(question, given_samples(given.answers), {})

@@ -275,7 +275,7 @@ function tree(result, branches) {
 function branch(result, word, starts, sample) {
   const own = Array.from(sample.generation.text);
   const { position, importance, ends_answer: ends } = sample.substitution;
-  const start = ends ? own.length : Math.min(starts[position]?.begin ?? own.length, own.length);
+  const start = ends ? own.length : Math.min(starts[position]?.begin ?? Array.from(result.answer).length, own.length);
   const spaces = Math.max(own.slice(start).findIndex((character) => character.trim()), 0);
   const begin = word.start < start ? word.start : start + spaces; // a token in the middle of a word changes the word
   const length = own.slice(begin).findIndex((character) => !character.trim());

@@ -69,7 +69,7 @@ def _failed(error: Exception) -> int:
 def _parser() -> Parser:
     parser = Parser(prog="sdlg", description="How sure is a language model of what it means?", epilog=EXAMPLES)
     parser.add_argument("--version", action="version", version=f"sdlg {__version__}")
-    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for add in (
         add_ask, add_show, add_score, add_eval, add_report, add_calibrate, add_serve, add_models_command, add_nli,
         add_list, add_schema,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ..concurrency.limits import Limit
 from ..errors import BadOption, BadQuestion, Cancelled, Interrupted, SdlgError, ServerFailed
 from ..options import options_from, split_keywords
-from .files import check_output, is_plain_file, open_output, read_pipe, read_text, write_line
+from .files import alone, check_output, open_output, read_pipe, read_text, write_line
 from .flags import add_asking, add_models, lazy_pipeline, load_models, named_settings
 from .show import check_page, print_results, write_page
 
@@ -103,24 +103,18 @@ def _ask_one(parsed: argparse.Namespace, context: str | None, server: str | None
 
 def _ask_many(parsed: argparse.Namespace, context: str | None) -> int:
     """Ask questions from a file, a pipe, or the one that was typed; write JSON lines. 1 if any has no answer."""
-    from ..files import one_writer
     from ..views.progress import progress_line
     from .question_files import Finished, finished_lines
 
-    asked = _questions(parsed, context)
-    with progress_line() as watch, lazy_pipeline(parsed, watch=watch) as pipeline:
-        answer_all = partial(_answer_all, parsed, pipeline, watch, asked)
-        if not parsed.out or not is_plain_file(Path(parsed.out)):
-            return answer_all(Finished())
-        with one_writer(Path(parsed.out), "sdlg ask"):
-            before = finished_lines(Path(parsed.out), asked, pipeline)
-            is_complete = before.count >= len(asked) and not before.again
-            if before.count:
-                then = "nothing is left to do" if is_complete else "going on"
-                again = f", {len(before.again)} of them broken off and asked again" if before.again else ""
-                found = f"{parsed.out} holds {before.count} of {len(asked)} results"
-                print(f"sdlg: {found}{again}; {then}", file=sys.stderr)
-            return 0 if is_complete else answer_all(before)
+    asked, out = _questions(parsed, context), parsed.out
+    with progress_line() as watch, lazy_pipeline(parsed, watch=watch) as pipeline, alone(out, "sdlg ask"):
+        before = finished_lines(Path(out), asked, pipeline) if out else Finished()
+        is_complete = before.count >= len(asked) and not before.again
+        if before.count:
+            then = "nothing is left to do" if is_complete else "going on"
+            again = f", {len(before.again)} of them broken off and asked again" if before.again else ""
+            print(f"sdlg: {out} holds {before.count} of {len(asked)} results{again}; {then}", file=sys.stderr)
+        return 0 if is_complete else _answer_all(parsed, pipeline, watch, asked, before)
 
 
 def _questions(parsed: argparse.Namespace, context: str | None) -> list[Asked]:

@@ -7,12 +7,12 @@ import io
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import TextIO
 
 from ..errors import BadOption, RunError
-from ..files import in_ascii
+from ..files import in_ascii, one_writer
 
 
 class ClosedOutput(io.TextIOBase):
@@ -72,6 +72,11 @@ def read_pipe() -> str:
 def is_plain_file(path: Path) -> bool:
     """Return whether results can be read again from it: it is no pipe and no device."""
     return path.is_file() or not path.exists()
+
+
+def alone(path: str | None, writer: str) -> AbstractContextManager[None]:
+    """Return a lock on an output file: two processes that write to one would mix their rows."""
+    return one_writer(Path(path), writer) if path and is_plain_file(Path(path)) else nullcontext()
 
 
 @contextmanager

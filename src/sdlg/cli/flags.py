@@ -8,7 +8,6 @@ from __future__ import annotations
 import argparse
 import re
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, nullcontext
 from difflib import get_close_matches
 from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -33,7 +32,7 @@ from .files import names_in, quiet_transformers
 
 if TYPE_CHECKING:
     from ..loaded import Models
-    from ..pipeline import Pipeline, Progress
+    from ..pipeline import Pipeline, Watch
 
 Load = Callable[..., "Models"]  # makes the models of a command: `Models`, or a fake of the tests
 
@@ -139,19 +138,15 @@ def lazy_pipeline(parsed: argparse.Namespace, **named: Any) -> Pipeline:
     `named` goes to `Pipeline`: `watch`, or what a command has no flag for.
     """
     quiet_transformers()
+    from ..measures.table import all_measures
     from ..pipeline import Pipeline
 
     options, places = split_keywords(named_settings(parsed))
     given = {name: getattr(parsed, name) for name in ("method", "preset", "calibration") if getattr(parsed, name, None)}
-    measures = named_measures(getattr(parsed, "measures", ""))
+    measures = names_in(getattr(parsed, "measures", ""))
+    if measures == ["all"]:
+        measures = list(all_measures())
     return Pipeline(models=_models(parsed, places), **{"measures": measures, **given, **options, **named})
-
-
-def named_measures(names: str) -> list[str]:
-    """Return the measures in a list with commas; "all" is every one there is."""
-    from ..measures.table import all_measures
-
-    return list(all_measures()) if names.strip() == "all" else names_in(names)
 
 
 def _models(parsed: argparse.Namespace, places: Mapping[str, Any]) -> Models:
@@ -162,24 +157,18 @@ def _models(parsed: argparse.Namespace, places: Mapping[str, Any]) -> Models:
     return load(model, nli, Loading(**places))
 
 
-def load_pipeline(parsed: argparse.Namespace, watch: Callable[[Progress], None] | None = None) -> Pipeline:
+def load_pipeline(parsed: argparse.Namespace, watch: Watch | None = None) -> Pipeline:
     """Return the pipeline that the flags describe, with its models loaded."""
     pipeline = lazy_pipeline(parsed, **({"watch": watch} if watch else {}))
     load_models(parsed, pipeline, watch)
     return pipeline
 
 
-def load_models(
-    parsed: argparse.Namespace, pipeline: Pipeline, watch: Callable[[Progress], None] | None = None
-) -> None:
+def load_models(parsed: argparse.Namespace, pipeline: Pipeline, watch: Watch | None = None) -> None:
     """Load the models of a lazy pipeline. A model server has no more time for it than for a question."""
     from ..models import is_address
     from ..pipeline import Progress
 
-    show = watch or (lambda _: None)
-    on_server = parsed.model is not None and is_address(parsed.model)
-    within: AbstractContextManager[object] = (
-        limited(Limit(getattr(parsed, "timeout", None))) if on_server else nullcontext()
-    )
-    with within:
-        pipeline.models.load(lambda what: show(Progress("load", what)))
+    seconds = getattr(parsed, "timeout", None) if is_address(parsed.model) else None
+    with limited(Limit(seconds)):
+        pipeline.models.load(lambda what: watch(Progress("load", what)) if watch else None)

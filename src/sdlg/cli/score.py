@@ -6,14 +6,13 @@ import argparse
 import json
 import sys
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import BadOption, BadQuestion, RunError, SdlgError
 from ..options import DEFAULT_NLI, NONE
 from ..schema import LIMITS
-from .files import check_output, is_plain_file, open_output, read_pipe, read_text, write_line
+from .files import alone, check_output, open_output, read_pipe, read_text, write_line
 from .flags import add_set, lazy_pipeline
 
 if TYPE_CHECKING:
@@ -58,7 +57,7 @@ def _score(parsed: argparse.Namespace) -> int:
     check_output(parsed.out)
     if parsed.model != NONE:
         parsed.settings = [("engine", "transformers"), *parsed.settings]  # llama.cpp has no likelihoods of given texts
-    with lazy_pipeline(parsed, calibration=NONE) as pipeline, _alone(parsed.out):
+    with lazy_pipeline(parsed, calibration=NONE) as pipeline, alone(parsed.out, "sdlg score"):
         with open_output(parsed.out):  # a file that cannot be written is an error before the work
             text = read_pipe() if parsed.file == "-" else read_text(Path(parsed.file))
         if not text.strip():
@@ -67,13 +66,6 @@ def _score(parsed: argparse.Namespace) -> int:
     if failed:
         print(f"sdlg: {failed} of {count} rows could not be scored; see their error lines", file=sys.stderr)
     return 1 if failed else 0
-
-
-def _alone(path: str | None) -> AbstractContextManager[None]:
-    """Return a lock: two processes that write to one file would mix their rows."""
-    from ..files import one_writer
-
-    return one_writer(Path(path), "sdlg score") if path and is_plain_file(Path(path)) else nullcontext()
 
 
 def _write_scores(parsed: argparse.Namespace, rows: Iterator[tuple[dict[str, Any], bool]]) -> tuple[int, int]:

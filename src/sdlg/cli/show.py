@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Iterable
 from io import TextIOWrapper
@@ -78,13 +79,8 @@ def print_results(rows: Iterable[Result | dict[str, Any]], *, verbose: bool, que
 
 def check_page(path: Path) -> None:
     """Raise if a page could not be written, before anything is loaded."""
-    try:
-        new = not path.exists()
-        path.open("a").close()
-        if new:
-            path.unlink()
-    except OSError as error:
-        raise BadOption(f"cannot write {path}: {error}") from error
+    if path.is_dir() or not os.access(path if path.exists() else path.parent, os.W_OK):
+        raise BadOption(f"cannot write {path}: there is no such folder, or it may not be written to")
 
 
 def write_page(path: Path, result: Result) -> None:

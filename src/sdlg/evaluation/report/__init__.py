@@ -1,9 +1,10 @@
 """Reports: what runs show, as one page, as figures and tables in files, and as JSON."""
 
-from .assets import write_assets
-from .building import make_report, read_report
-from .elements import Report
-from .html import render_page
-from .serialising import report_json
+from ...errors import RunError
 
-__all__ = ["Report", "make_report", "read_report", "render_page", "report_json", "write_assets"]
+try:
+    from .page import Report, read_report, render_page, report_json, write_assets
+except ImportError as error:
+    raise RunError(f"reports need pandas, matplotlib and Jinja2 ({error}): pip install 'sdlg[eval]'") from error
+
+__all__ = ["Report", "read_report", "render_page", "report_json", "write_assets"]
