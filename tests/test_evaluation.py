@@ -20,7 +20,7 @@ from fakes import CAPITAL, CONTRADICTION, ENTAILMENT, MEANINGS, FakeNli
 from sdlg import Pipeline, ScriptedModel
 from sdlg.cli import main
 from sdlg.clustering import PairMemory, cluster_answers
-from sdlg.errors import BadOption, RunError, UnknownName, UsageError
+from sdlg.errors import BadOption, RunError, ServerFailed, UnknownName, UsageError
 from sdlg.evaluation.plan import Plan, make_plan, parse_method, plan_from, with_additions
 from sdlg.evaluation.results import PAPER_COLUMNS, load_run
 from sdlg.evaluation.run import local_engine, run_evaluation
@@ -424,6 +424,35 @@ def test_stock_replies_are_judged_with_and_without(tmp_path):
     run(plan_of("truthfulqa"), tmp_path / "run", models=Refusing())  # it remembers where the data was
 
 
+# The changed word " Q" makes " A Q:" with what stood before it: the branch's text ends before the change.
+ENDS_EARLY = {
+    "": {"Paris": 1.0},
+    "Paris": {" A": 1.0},
+    "Paris A": {" B": 0.6, " Q": 0.4},
+    "Paris A B": {"<end>": 1.0},
+    "Paris A Q": {":": 1.0},
+}
+
+
+def test_branches_whose_ending_began_before_the_change_are_measured(tmp_path):
+    plan = plan_of(write(tmp_path / "q.jsonl", ROWS[:1]), samples=3, changes={"stop_strings": (" A Q:",)})
+    assert np.isfinite(run(plan, tmp_path / "run", models=scripted(ENDS_EARLY)).values("sdlg", "SE*_SDLG")[0])
+
+
+def test_measures_of_the_answer_are_of_the_answer_that_is_judged(tmp_path):
+    method, names = "multinomial:temperature=2.0", ("G-NLL", "PPL", "PE")
+    plan = plan_of(
+        write(tmp_path / "q.jsonl", ROWS[:1]), methods=(method,), samples=6, measures=names, changes={"seed": 0}
+    )
+    found = run(plan, tmp_path / "run", models=scripted({"": {"Paris": 0.6, "Lyon": 0.4}}))
+    generated = found.generated["paris"]
+    drawn = generated.methods[method].generations
+    assert drawn[0].text != generated.answer.text  # or this shows nothing
+    assert found.values(method, "G-NLL")[0] == pytest.approx(-np.log(0.6))
+    assert found.values(method, "PPL", 1)[0] == pytest.approx(found.values(method, "PPL")[0])
+    assert found.values(method, "PE")[0] == pytest.approx(-sum(g.logprob for g in drawn) / len(drawn))
+
+
 # -- what can go wrong ------------------------------------------------------------------------------------------
 
 
@@ -461,6 +490,27 @@ def test_a_fit_of_the_equivalence_that_was_made_meanwhile_is_refused(tmp_path, m
     fitted_file("fake").write_text(json.dumps({"weights": dict(fit.weights), "threshold": 0.9}))
     with pytest.raises(UsageError, match="same_answer_fit=None, not"):
         run(plan_of(data), tmp_path / "run")
+
+
+def test_the_stages_of_another_run_are_not_gone_on_with(tmp_path):
+    data = write(tmp_path / "q.jsonl")
+    run(plan_of(data), tmp_path / "run")
+    (tmp_path / "run" / "generate.jsonl").unlink()
+    with pytest.raises(UsageError, match="samples=4, not 3"):
+        run(plan_of(data, samples=3), tmp_path / "run")
+
+
+def test_a_server_that_is_down_for_a_moment_is_never_stored_as_a_missing_value(tmp_path):
+    class Down(ScriptedModel):
+        def decode(self, request):
+            if request.alternatives_above == 1e-9:  # as P(True) asks
+                raise ServerFailed("down for a moment")
+            return super().decode(request)
+
+    plan = plan_of(write(tmp_path / "q.jsonl", ROWS[:1]), measures=("P(True)",))
+    with pytest.raises(ServerFailed):
+        run(plan, tmp_path / "run", models=Models(Down(CAPITAL), FakeNli(MEANINGS)))
+    assert not (tmp_path / "run" / "measure.jsonl").exists()
 
 
 def test_resuming_with_other_data_is_refused(tmp_path):
