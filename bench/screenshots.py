@@ -11,11 +11,10 @@ from pathlib import Path
 from typing import Any
 
 SIZES: dict[str, dict[str, Any]] = {
-    "light": {"color_scheme": "light", "viewport": {"width": 1280, "height": 1080}},
-    "dark": {"color_scheme": "dark", "viewport": {"width": 1280, "height": 1080}},
-    "phone": {"color_scheme": "light", "viewport": {"width": 390, "height": 1080}},
+    "light": {"color_scheme": "light", "viewport": {"width": 1280, "height": 800}},
+    "dark": {"color_scheme": "dark", "viewport": {"width": 1280, "height": 800}},
+    "phone": {"color_scheme": "light", "viewport": {"width": 390, "height": 800}},
 }
-BEGINS_AT = {"dark": ".tree"}  # the others show the top
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
 
 
@@ -28,8 +27,6 @@ def main(page_file: str, folder: str) -> None:
         for name, size in SIZES.items():
             page = browser.new_page(**size)
             page.goto(Path(page_file).resolve().as_uri())
-            if name in BEGINS_AT:
-                page.locator(BEGINS_AT[name]).evaluate("element => element.parentElement.scrollIntoView()")
             page.screenshot(path=f"{folder}/page-{name}.png")
         browser.close()
 

@@ -140,7 +140,7 @@ class TreeModel(ScriptedModel):
 
     def __init__(self, tree: Tree) -> None:
         super().__init__(tree.script, name="toy-tree")
-        self.capabilities = Capabilities(frozenset(STRATEGIES), continues_prefixes=True, alternatives=None, steers=True)
+        self.capabilities = Capabilities(frozenset(STRATEGIES), continues_prefixes=True, alternatives=None)
 
     def decode(self, request: DecodeRequest) -> Decoded:
         """Greedy and multinomial as scripted. Beams that the script gives no probability are no hypotheses."""
@@ -163,7 +163,7 @@ class ScriptGrowth:
 
     def __init__(self, model: TreeModel) -> None:
         self._model = model
-        self._size = len(model.vocabulary())
+        self._size = len(model.tokens)
         self._paths: list[tuple[int, ...]] = []
 
     def add(self, path: tuple[int, ...]) -> int:

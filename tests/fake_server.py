@@ -158,7 +158,7 @@ class Speaker:
         ids, logprobs = list(grown.token_ids), list(grown.logprobs)
         if grown.stop_reason == "eos":
             ids, logprobs = [*ids, 0], [*logprobs, grown.stop_logprob]
-        names = [token for _, token in model.vocabulary()]
+        names = model.tokens
         steps = [
             Step(self._id(names[i]), lp, tuple((self._id(names[a.token_id]), a.logprob) for a in told))
             for i, lp, told in zip(ids, logprobs, grown.alternatives, strict=True)

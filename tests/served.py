@@ -19,6 +19,7 @@ from fake_server import (
 )
 from fakes import CAPITAL, MEANINGS, FakeNli
 from sdlg import Pipeline
+from sdlg.loaded import Models
 from sdlg.models.server import connection
 from sdlg.models.server.served import connect
 
@@ -101,6 +102,11 @@ class Nli(FakeNli):
     )
 
 
+def load_with_fake_nli(model, nli, loading):
+    """What commands load where the language model is on a server, and the judge of meaning a fake."""
+    return Models(model, Nli(name=nli), loading)
+
+
 def pipeline(model, **options):
     """Without draws, which are requests of their own: those tests that are about them ask for some."""
     return Pipeline(model, Nli(), **{"samples": 4, "draws": 0, **options})
@@ -109,12 +115,11 @@ def pipeline(model, **options):
 def comparable(result, counted=("generated_tokens", "nli_pairs", "nli_gradients")):
     """All that a result says, but for what a server cannot know and how long it took."""
     found = result.to_dict()
-    for name in ("model", "notes", "approximate"):
+    for name in ("model", "notes"):
         del found[name]
     found["cost"] = {name: found["cost"][name] for name in counted}
-    for one in (found["answer"], *found["samples"], *found["draws"]):
-        del one["entropies"]
-    del found["answer"]["truncated_mass"]
+    for one in (*found["samples"], *found["draws"]):
+        del one["generation"]["entropies"], one["generation"]["truncated_mass"]
     return found
 
 

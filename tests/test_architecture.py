@@ -35,13 +35,13 @@ COLUMNS = [
 LOCAL = {
     f"models/transformers/{name}"
     for name in (
-        "beam_search", "choosing", "decoding", "gguf", "kv_tree", "layout_memory", "layouts", "loading", "masked_tree",
-        "network", "packing", "prefix_kv", "roomy_layer", "transformers_model",
+        "beam_search", "decoding", "gguf", "kv_tree", "layouts", "loading", "masked_tree", "model", "network",
+        "packing", "prefix_cache",
     )
 }  # fmt: skip
-LOADERS = {"similarity/encoders", "nli/classifier", "nli/embedded", "correctness/bleurt", "loading/tokenizers"}
+LOADERS = {"similarity/encoders", "nli/classifier", "correctness/bleurt", "loading/pretrained"}
 ROOMS = {
-    "torch": LOADERS | LOCAL | {"models/server/search", "loading/devices"},
+    "torch": LOADERS | LOCAL | {"models/server/search"},
     "httpx2": {"models/server/connection"},
     "tenacity": {"models/server/connection"},
     "transformers": LOADERS | LOCAL,
@@ -66,7 +66,7 @@ LIGHT = {
     "__init__": {*ROOMS, "numpy"},
     "cli/__init__": {*ROOMS, "numpy"},
     "pipeline": {*ROOMS} - {"pydantic"},
-    "models/server/connecting": {"torch", "transformers"},
+    "models/server/served": {"torch", "transformers"},
     "formats/answers": {*ROOMS},
     "measures/measuring": {*ROOMS},
     "evaluation/results": {*ROOMS},

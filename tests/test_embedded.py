@@ -17,8 +17,11 @@ import torch
 from sdlg.errors import CacheUnavailable, ModelNotFound, RunError
 from sdlg.models import load_model
 from sdlg.models.transformers import gguf as embedded
+from sdlg.options import Loading
 from sdlg.records import Question
 from tiny_gguf import TOKENS, write_tiny_gguf
+
+TRANSFORMERS = Loading(engine="transformers")
 
 
 def gguf_file():
@@ -44,7 +47,7 @@ def test_a_conversion_killed_half_way_leaves_nothing_and_the_next_one_works(tmp_
     assert not [folder for folder in models.iterdir() if ".partial-" not in folder.name]  # and its lock
 
     monkeypatch.setenv("SDLG_HOME", str(tmp_path))
-    model = load_model(str(gguf_file()), engine="transformers")
+    model = load_model(str(gguf_file()), TRANSFORMERS)
     assert len([path for path in models.iterdir() if path.is_dir()]) == 1
     prompt = model.prompt(Question("Who wrote Hamlet?"), "auto")
     assert prompt == smollm2.prompt(Question("Who wrote Hamlet?"), "auto")
@@ -101,7 +104,7 @@ def raw_ids(model, text):
 @pytest.mark.parametrize(("said", "adds"), [(True, True), (False, False), (None, True)])
 def test_a_prompt_begins_with_bos_where_the_file_says_so(said, adds, home):
     """A sentencepiece file that says nothing means yes, as in llama.cpp."""
-    model = load_model(str(write_tiny_gguf(home / "tiny.gguf", bos=said)), engine="transformers")
+    model = load_model(str(write_tiny_gguf(home / "tiny.gguf", bos=said)), TRANSFORMERS)
     for style in ("raw", "plain"):
         ids = model.prompt(Question("the cat"), style).token_ids
         assert ids.count(1) == adds
@@ -111,14 +114,14 @@ def test_a_prompt_begins_with_bos_where_the_file_says_so(said, adds, home):
 
 @pytest.mark.parametrize("template", ["{{ bos_token }}Q: {{ messages[0].content }}", "Q: {{ messages[0].content }}"])
 def test_a_chat_prompt_begins_with_one_bos_whether_or_not_its_template_writes_it(template, home):
-    model = load_model(str(write_tiny_gguf(home / "tiny.gguf", bos=True, template=template)), engine="transformers")
+    model = load_model(str(write_tiny_gguf(home / "tiny.gguf", bos=True, template=template)), TRANSFORMERS)
     ids = model.prompt(Question("the cat"), "chat").token_ids
     assert (ids[0], ids.count(1)) == (1, 1)
 
 
 @pytest.mark.parametrize(("said", "first"), [(True, "▁the"), (False, "th"), (None, "▁the")])
 def test_a_text_begins_with_a_space_where_the_file_says_so(said, first, home):
-    model = load_model(str(write_tiny_gguf(home / "tiny.gguf", bos=False, space=said)), engine="transformers")
+    model = load_model(str(write_tiny_gguf(home / "tiny.gguf", bos=False, space=said)), TRANSFORMERS)
     ids = raw_ids(model, "the cat")
     assert TOKENS[ids[0]] == first
     assert model.text(ids) == "the cat"
@@ -135,9 +138,9 @@ def test_a_truncated_copy_says_which_folder_to_delete(home, has_list):
     if not has_list:
         (folder / "sdlg-files.json").unlink()
     with pytest.raises(RunError, match=f"Delete the folder {folder} and start again"):
-        load_model(str(file), engine="transformers")
+        load_model(str(file), TRANSFORMERS)
     shutil.rmtree(folder)
-    load_model(str(file), engine="transformers")
+    load_model(str(file), TRANSFORMERS)
 
 
 def test_a_users_file_is_converted_once_however_often_it_is_put_together(home, monkeypatch):

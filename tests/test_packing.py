@@ -12,16 +12,16 @@ import torch
 
 from conftest import VOCABULARY, tiny_model, word_tokenizer
 from sdlg.concurrency import shared_passes
-from sdlg.concurrency.shared_passes import SharedPasses
 from sdlg.concurrency.in_flight import run_in_flight
 from sdlg.concurrency.limits import Limit, limited, pausing
+from sdlg.concurrency.shared_passes import SharedPasses
 from sdlg.errors import TimedOut
 from sdlg.models.base import DecodeRequest
 from sdlg.models.transformers import packing
+from sdlg.models.transformers.model import TransformersModel
 from sdlg.models.transformers.network import Network
 from sdlg.models.transformers.packing import Pass, pass_groups
 from sdlg.models.transformers.prefix_cache import PrefixKV
-from sdlg.models.transformers.model import TransformersModel
 from sdlg.options import Decoding
 from sdlg.records import Prompt, StopRule
 

@@ -7,8 +7,8 @@ import pytest
 from conftest import tiny_model, word_tokenizer
 from reference import decode_from_scratch
 from sdlg.models.base import DecodeRequest
-from sdlg.models.transformers.prefix_cache import common_length, usable_length
 from sdlg.models.transformers.model import TransformersModel
+from sdlg.models.transformers.prefix_cache import common_length, usable_length
 from sdlg.options import Decoding
 from sdlg.records import Prompt, StopRule
 

@@ -148,8 +148,12 @@ def test_given_answers_get_the_likelihood_of_a_forward_pass(layout):
 def test_scoring_an_answer_again_gives_its_likelihood_back(style):
     base = embedded_pipeline()
     question = "What is the capital of France?"
-    result = sdlg.Pipeline(base.models.language_model, FakeNli({}), samples=1, max_tokens=20, prompt=style).ask(question)
-    (again,) = base.models.language_model.score(base.models.language_model.prompt(Question(question), style), [result.answer.text]).generations
+    result = sdlg.Pipeline(base.models.language_model, FakeNli({}), samples=1, max_tokens=20, prompt=style).ask(
+        question
+    )
+    (again,) = base.models.language_model.score(
+        base.models.language_model.prompt(Question(question), style), [result.answer.text]
+    ).generations
     assert again.token_ids == result.answer.token_ids
     assert math.isclose(again.logprob, result.answer.logprob, abs_tol=1e-3)
 

@@ -59,8 +59,7 @@ class BeamTwin(Twin):
 
     def _search(self, prefix, n, decoding):
         diverse = decoding.strategy == "diverse_beam"
-        groups = min(decoding.groups or n, n) if diverse else 1
-        widths = [n // groups + (k < n % groups) for k in range(groups)] if diverse else [max(decoding.beams, n)]
+        widths = [1] * n if diverse else [max(decoding.beams, n)]
         running, done = [[((), 0.0)] for _ in widths], [[] for _ in widths]
         while any(running):
             taken = Counter()
@@ -81,7 +80,7 @@ class BeamTwin(Twin):
                     going = []
                 running[g] = going
                 taken.update(ids[-1] for ids, _ in going)
-        return [done[g][place][0] for place in range(n) for g in range(groups) if place < len(done[g])][:n]
+        return [done[g][place][0] for place in range(n) for g in range(len(widths)) if place < len(done[g])][:n]
 
     def _grown(self, prefix, ids, floor):
         told = [self.next_tokens(self.text((*prefix, *ids[:k]))) for k in range(len(ids))]
@@ -121,8 +120,8 @@ def dense_words(tmp_path_factory):
         {"method": "beam", "samples": 3, "beams": 3},
         {"method": "beam", "samples": 2, "beams": 4},
         {"method": "diverse_beam", "samples": 4},
-        {"method": "diverse_beam", "samples": 4, "groups": 2, "diversity_penalty": 3.0},
-        {"method": "diverse_beam", "samples": 3, "groups": 3, "diversity_penalty": 0.0},
+        {"method": "diverse_beam", "samples": 4, "diversity_penalty": 3.0},
+        {"method": "diverse_beam", "samples": 3, "diversity_penalty": 0.0},
         {"method": "sdlg", "strategy": "beam", "branch_strategy": "beam", "beams": 2},
         {"method": "sdlg", "branch_strategy": "beam", "beams": 3, "samples": 5},
     ],
@@ -147,9 +146,7 @@ def test_a_search_that_needs_more_than_is_told_is_refused(connected):
     server, model = connected(most=5)
     for options in (
         {"method": "beam", "beams": 3, "samples": 2},
-        {"method": "diverse_beam", "samples": 5},
-        {"method": "diverse_beam", "samples": 4, "groups": 2},  # 2 x 2, and what the first group has taken
-        {"method": "diverse_beam", "samples": 3, "groups": 1},
+        {"method": "diverse_beam", "samples": 5},  # 2, and what the groups before have taken
     ):
         with pytest.raises(NotSupported, match="looks at the 6 likeliest tokens of a step, but the server tells 5"):
             pipeline(model, **options).ask(QUESTION)

@@ -23,10 +23,20 @@ from sdlg.errors import (
     SdlgError,
     TimedOut,
 )
-from sdlg.formats.questions import ERROR_FORMAT
-from sdlg.formats.results import FORMAT
 from sdlg.models.server.served import connect
-from served import ASKED, DEAD, QUESTION, ROME, Nli, held_up, is_answer, is_branch, pipeline, until, whole
+from served import (
+    ASKED,
+    DEAD,
+    QUESTION,
+    ROME,
+    held_up,
+    is_answer,
+    is_branch,
+    load_with_fake_nli,
+    pipeline,
+    until,
+    whole,
+)
 
 pytestmark = pytest.mark.usefixtures("plain_environment")
 
@@ -69,15 +79,14 @@ def test_a_deadline_ends_trying_again(connected):
     assert len(server.requests) <= tried + 1
 
 
-def test_the_commands_deadline_is_for_each_question(serve, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr("sdlg.pipeline.load_nli", lambda name, **_: Nli(name=name))
+def test_the_commands_deadline_is_for_each_question(serve, tmp_path, capsys):
     server = serve()
     server.inject(Stall(), when=lambda seen: seen.generates and "Second" in seen.words)
     (tmp_path / "q.txt").write_text("First?\nSecond?\nThird?\n")
     arguments = ["ask", "--file", tmp_path / "q.txt", "--out", tmp_path / "out", "--model", server.url]
-    assert main([*map(str, arguments), "--timeout", "2", "--in-flight", "1"]) == 1
+    assert main([*map(str, arguments), "--timeout", "2", "--set", "in_flight=1"], load=load_with_fake_nli) == 1
     rows = [json.loads(line) for line in (tmp_path / "out").read_text().splitlines()]
-    assert [row["format"] for row in rows] == [FORMAT, ERROR_FORMAT, FORMAT]
+    assert ["error" in row for row in rows] == [False, True, False]
     assert "no answer within 2 s" in rows[1]["error"]
     assert "1 of 3 questions could not be answered" in capsys.readouterr().err
 

@@ -33,7 +33,6 @@ from sdlg.errors import (
     TimedOut,
 )
 from sdlg.models.server.served import connect
-from sdlg.models.server.connection import BadReply
 from served import (
     DEAD,
     HASTE,

@@ -18,9 +18,9 @@ from sdlg.models.transformers.decoding import score_paths
 from sdlg.models.transformers.kv_tree import SeparateCaches
 from sdlg.models.transformers.layouts import LAYOUTS, choose_layout
 from sdlg.models.transformers.masked_tree import MaskedTree
+from sdlg.models.transformers.model import TransformersModel
 from sdlg.models.transformers.network import Network
 from sdlg.models.transformers.prefix_cache import PrefixKV
-from sdlg.models.transformers.model import TransformersModel
 from sdlg.options import Decoding
 from sdlg.records import Prompt, StopRule
 

@@ -1,11 +1,11 @@
-// The page: a form, the server's stream of events, what was asked before. What a result looks like is in view.js.
+// The page: a form, an answer as it comes, what was asked before. What a result looks like is in view.js.
 
 import { copyButton, make, visible } from "./elements.js";
+import { call, fetchResult, key, stored, wholeNumber } from "./server.js";
 import { showResult } from "./view.js";
 
 const at = (id) => document.getElementById(id);
 const say = (text) => (at("status").textContent = text);
-const wholeNumber = (text, otherwise) => (/^\d{1,15}$/.test(text ?? "") ? Number(text) : otherwise);
 
 // What the server offers: something to begin with, and its own word for it once that is there.
 const settings = {
@@ -69,14 +69,6 @@ const HISTORY = "sdlg.history";
 const ENTRIES = 50;
 const CHARACTERS = 3_000_000; // browsers give about five million
 
-function stored(storage, name) {
-  try {
-    return storage.getItem(name);
-  } catch {
-    return null; // a browser that keeps nothing
-  }
-}
-
 /** Whatever else may lie there under our name is passed over. */
 const isEntry = (entry) => typeof entry?.link === "string" && entry.link.startsWith("#")
   && typeof entry.question === "string" && entry.result?.format === "sdlg.result/1";
@@ -128,60 +120,6 @@ function historyRow(entry) {
     (at("history").hidden ? at("question") : at("forget")).focus();
   });
   return make("li", {}, make("div", {}, make("a", { href: entry.link, dir: "auto" }, question), when), button);
-}
-
-// -- the server ------------------------------------------------------------------------------------------------------
-
-/** Something went wrong, in words for the reader. */
-class Failure extends Error {
-  constructor(message, { status = 0, wait = null } = {}) {
-    super(message);
-    Object.assign(this, { status, wait });
-  }
-}
-
-const key = () => stored(sessionStorage, "sdlg.key") ?? "";
-
-const brokenBy = (message) => (error) => {
-  throw error.name === "AbortError" ? error : new Failure(message);
-};
-
-async function call(path, options = {}) {
-  const headers = { "Content-Type": "application/json", ...(key() ? { Authorization: `Bearer ${key()}` } : {}) };
-  const unreachable = brokenBy("The server cannot be reached. Is `sdlg serve` still running?");
-  const response = await fetch(path, { ...options, headers }).catch(unreachable);
-  if (response.ok) return response;
-  const body = await response.json().catch(() => null);
-  const message = body?.error?.message ?? `The server said ${response.status} ${response.statusText}`;
-  throw new Failure(message, { status: response.status, wait: wholeNumber(response.headers.get("Retry-After"), null) });
-}
-
-/** Ask, hand every event on, return the result. */
-async function fetchResult({ context, draws, ...asked }, signal, onEvent) {
-  const options = draws === undefined ? {} : { options: { draws } };
-  const body = JSON.stringify({ ...asked, ...options, context: context || null, stream: true });
-  const response = await call("v1/uncertainty", { method: "POST", body, signal });
-  for await (const event of eventsOf(response)) {
-    if (event.type === "result") return event.result;
-    if (event.type === "error") throw new Failure(event.error?.message ?? "The server could not answer.");
-    onEvent(event);
-  }
-  throw new Failure("The connection ended before the result was there.");
-}
-
-async function* eventsOf(response) {
-  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
-  let rest = "";
-  for (;;) {
-    const { done, value } = await reader.read().catch(brokenBy("The connection broke before the result was there."));
-    if (done) return;
-    const lines = (rest + value).split("\n");
-    rest = lines.pop();
-    for (const line of lines) {
-      const data = line.startsWith("data:") ? line.slice(5).trim() : ""; // others are heartbeats
-      if (data && data !== "[DONE]") yield JSON.parse(data);
-    }
-  }
 }
 
 // -- one question at a time ------------------------------------------------------------------------------------------

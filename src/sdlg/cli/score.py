@@ -70,7 +70,7 @@ def _score(parsed: argparse.Namespace) -> int:
 
 def _write_scores(parsed: argparse.Namespace, rows: Iterator[tuple[dict[str, Any], bool]]) -> tuple[int, int]:
     """Write each row as it is made. Return how many failed, and how many there were."""
-    outcomes = []
+    outcomes: list[bool] = []
     with open_output(parsed.out) as output:
         for row, fine in rows:
             if not outcomes and parsed.out and output.seekable():

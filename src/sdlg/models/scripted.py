@@ -42,12 +42,12 @@ class ScriptedModel:
         strategies = frozenset({"greedy", "multinomial", "arithmetic"})
         self.capabilities = Capabilities(strategies, continues_prefixes=True, alternatives=None)
         self._script = script
-        self._tokens = [END, *sorted({token for options in script.values() for token in options if token != END})]
+        self.tokens = [END, *sorted({token for options in script.values() for token in options if token != END})]
         self._stop = StopRule(frozenset({0}), stops)
 
     def token_id(self, token: str) -> int:
         """The id of a token of the script."""
-        return self._tokens.index(token)
+        return self.tokens.index(token)
 
     def prompt(self, question: Question, style: str, stop: StopRule = NO_STOPS) -> Prompt:
         """One token per word of the question; their ids do not matter."""
@@ -95,7 +95,7 @@ class ScriptedModel:
 
     def text(self, token_ids: Sequence[int]) -> str:
         """Tokens side by side."""
-        return "".join(self._tokens[i] for i in token_ids if i)
+        return "".join(self.tokens[i] for i in token_ids if i)
 
     def is_special(self, token_id: int) -> bool:
         """Only the end."""

@@ -62,7 +62,8 @@ def load_llama(file: Path, loading: Loading, *, name: str) -> LlamaModel:
             "(or use --engine transformers, which takes several times the file's size in memory)"
         )
     patience, header = checked_patience(loading.retry_seconds), read_header(file)
-    process = shared_server(file, server_size(loading, header.context_tokens))
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    process = shared_server(file, server_size(loading, header.context_tokens, cores))
     connection = Connection(process.address, retry_seconds=patience, end_reason=_end_reason(weakref.ref(process)))
     try:
         server = connection.run(known_llama_server(connection, has_template=header.has_template))
@@ -84,12 +85,11 @@ def _end_reason(process: weakref.ref[PrivateServer]) -> Callable[[], str | None]
     return reason
 
 
-def server_size(loading: Loading, trained_context: int | None) -> ServerSize:
+def server_size(loading: Loading, trained_context: int | None, cores: int) -> ServerSize:
     """Return what was asked for, else what suits the machine.
 
     A slot for every four cores: on two, several questions at once were no faster (docs/engines.md).
     """
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return ServerSize(
         context_tokens=min(loading.context_tokens or _MOST_CONTEXT, trained_context or _MOST_CONTEXT),
         slots=min(max(cores // _CORES_PER_SLOT, 1), _MOST_SLOTS),
