@@ -538,6 +538,7 @@ def test_a_torn_last_line_is_cut_off_and_made_again(tmp_path):
         ("generate", "{broken", "Expecting property name"),
         ("generate", '{"id": "q", "question": "q", "answer": []}', "answer"),
         ("generate", '{"id": "q", "skipped": 3}', "question"),
+        ("generate", '{"id": "q", "question": "q"}', "an answer"),
         ("generate", '{"id": "q", "question": "q", "methods": {"sdlg": {"samples": [], "words": [3], "cost": {}}}}',
          r"methods\.sdlg\.words\[0\]"),
         ("generate", '{"id": "q", "question": "q", "pairs": {"sdlg": {"distinct": ["a"]}}}',
@@ -552,7 +553,7 @@ def test_a_torn_last_line_is_cut_off_and_made_again(tmp_path):
 )  # fmt: skip
 def test_a_damaged_row_is_named_with_its_file_line_field_and_what_to_do(tmp_path, stage, row, words):
     store = Store(tmp_path)
-    good = {"generate": '{"id": "p", "question": "q"}', "measure": '{"id": "p"}', "judge": '{"id": "p"}'}[stage]
+    good = {"generate": '{"id": "p", "question": "q", "skipped": "x"}', "measure": '{"id": "p"}', "judge": '{"id": "p"}'}[stage]
     store.file(stage).write_text(f"{good}\n{row}\n")
     with pytest.raises(RunError, match=rf"{stage}\.jsonl, line 2 is damaged; remove that line and resume.*{words}"):
         store.rows(stage)

@@ -105,6 +105,8 @@ class Plan:
         if name == next((one.name for one in self.all_methods if one.sampler in _DRAWN), None):
             foreign.discard("relevance")
         measures = {measure.name: measure for measure in map(find_measure, self.measures)}
+        if method.sampler != "sdlg":  # its answer is none of the samples, and draws weigh samples
+            measures = {k: one for k, one in measures.items() if not (one.of_answer and "draws" in one.needs)}
         return {name: measure for name, measure in measures.items() if not measure.needs & foreign}
 
     def needs_all_pairs(self, method: str) -> bool:

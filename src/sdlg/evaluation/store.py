@@ -45,6 +45,10 @@ class GeneratedRow:
     parameters: Mapping[str, int | None] = field(default_factory=dict)  # of the two models
     seconds: Mapping[str, float] = field(default_factory=dict)  # of the answer, each method's samples, the clusters
 
+    def __post_init__(self) -> None:
+        if (self.answer is None) == (not self.skipped) or self.pairs.keys() != self.methods.keys():
+            raise ValueError("a question has an answer, and samples and pairs of each method; or it was skipped")
+
     def merged(self, later: GeneratedRow) -> GeneratedRow:
         """Return the later row."""
         return later
