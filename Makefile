@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
-.PHONY: demo serve browser test test-faults test-vllm check bench bench-shares bench-engines soak experiments clean
+.PHONY: demo serve browser test test-models test-faults test-vllm check bench bench-shares bench-engines soak experiments clean
 .DELETE_ON_ERROR:
 
 # The stamp is written last: an interrupted set-up is taken up again at the next call.
@@ -38,6 +38,10 @@ ALONE := tests/test_serving_load.py
 test: check browser
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile --ignore $(ALONE)
 	$(BIN)/python -m pytest $(ALONE)
+
+# Models fetched for real, from the network.
+test-models: $(READY)
+	$(BIN)/python -m pytest -m models
 
 # The tests of real servers once more, on a vLLM of its own (3.4 GB); bench-engines measures what docs/engines.md says.
 VLLM := bash bench/vllm_server.sh with .venv-vllm "$$($(BIN)/python -c 'from sdlg.models.transformers.gguf import smollm2_folder; print(smollm2_folder())')" 8123 --

@@ -12,8 +12,9 @@ import time
 from collections.abc import Sequence
 from statistics import median
 
-from sdlg import Pipeline
 from sdlg.formats.results import Result
+
+from sdlg import Pipeline
 
 COUNTS = (1, 2, 4, 8)
 KINDS = ("capital of", "largest city of", "language of", "highest mountain of")

@@ -20,8 +20,9 @@ from sdlg.loading.pretrained import calm_threads
 
 calm_threads()
 
-from sdlg.clustering import cluster_answers  # noqa: E402
 from sdlg.formats.answers import AnswersRow, parse_row, row_dict  # noqa: E402
+
+from sdlg.clustering import cluster_answers  # noqa: E402
 from sdlg.measures.base import given  # noqa: E402
 from sdlg.measures.measuring import measure_all  # noqa: E402
 from sdlg.measures.table import all_measures  # noqa: E402

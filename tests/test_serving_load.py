@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import json
 import threading
 import time
@@ -23,9 +22,9 @@ from schemathesis.specs.openapi.checks import (
 
 from sdlg.serving.app import create_app
 from sdlg.serving.settings import Settings
-from test_serving import ASKED, CHAT, Talking, running, scripted
+from web_server import ASKED, CHAT, Talking, no_proxies, running, scripted, wait_until  # noqa: F401
 
-CASES = 2_000
+CASES = 900
 CHECKS = [not_a_server_error, content_type_conformance, response_schema_conformance, status_code_conformance]
 SECONDS = 20.0  # no answer takes longer
 
@@ -35,7 +34,7 @@ tried: Counter[str] = Counter()
 
 
 @schema.parametrize()
-@settings(max_examples=680, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(max_examples=300, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 def test_no_case_of_the_openapi_document_breaks_the_server(case):
     started = time.monotonic()
     response = case.call()
@@ -65,7 +64,7 @@ names = st.sampled_from(
         "uncertainty", "tools", "logit_bias", "stream_options",
     ]
 )  # fmt: skip
-answer_names = ("logprobs", "tokens", "token_ids", "cluster", "substitution", "entropies", "ending_logprobs")
+answer_names = ("logprobs", "tokens", "cluster", "position", "entropies", "ending_logprobs", "stop_reason")
 answers = st.lists(
     st.dictionaries(st.sampled_from(answer_names), anything).map(lambda more: {"text": "a", **more}), max_size=4
 )
@@ -137,7 +136,7 @@ def test_64_clients_each_get_an_answer_or_are_told_to_come_back():
             seen[response.status_code] += 1
             if response.status_code == 429:
                 assert int(response.headers["retry-after"]) >= 1
-                await asyncio.sleep(0.2)  # sooner than told: refusing must be cheap
+                await asyncio.sleep(0.2)  # sooner than asked to: refusing must be cheap
             elif stream:
                 assert response.text.endswith("data: [DONE]\n\n")
 
@@ -151,7 +150,7 @@ def test_64_clients_each_get_an_answer_or_are_told_to_come_back():
         server.post("/v1/uncertainty", ASKED)
         threads = threading.active_count()
         asyncio.run(all_of_them(server.url))
-        assert (server.admission.running, server.admission.waiting) == (0, 0)
+        assert server.counts == (0, 0)
         assert threading.active_count() <= threads + 1  # the pool has a second place, for large given answers
     assert set(seen) == {200, 429}, seen
     assert seen[200] > 10
@@ -170,10 +169,6 @@ def test_clients_that_go_away_leave_nothing_behind():
     with running(model) as server:
         model.gate.clear()
         asyncio.run(all_of_them(server.url))
-        end = time.monotonic() + SECONDS
-        while server.admission.running or server.admission.waiting:
-            assert time.monotonic() < end
-            time.sleep(0.01)
+        wait_until(lambda: server.counts == (0, 0))
         model.gate.set()
         assert server.post("/v1/uncertainty", ASKED).status_code == 200
-    gc.collect()

@@ -154,22 +154,8 @@ def test_a_text_where_several_belong_is_one_of_them():
     pipeline = fake_pipeline(script, {}, stop_strings="END")
     assert pipeline.ask("q?").answer.text == "Ev"
     assert fake_pipeline(script, {}).changed(stop_strings="END").options == pipeline.options
-    asked = sdlg.ask(
-        "q?", model=pipeline.models.language_model, nli=pipeline.models.nli, stop_strings="END", measures="MSP"
-    )
+    asked = sdlg.ask("q?", model=pipeline.models.language_model, nli=pipeline.models.nli, stop_strings="END")
     assert asked.answer.text == "Ev"
-    assert "MSP" in asked.estimates
-
-
-def test_a_servers_client_may_send_one_stop_as_a_text():
-    from fakes import fake_pipeline
-    from sdlg.serving.engine import Engine
-    from sdlg.serving.settings import Settings
-
-    engine = Engine(fake_pipeline({"": {"Ev": 1.0}, "Ev": {" END": 1.0}}, {}), Settings())
-    assert engine.ask(Question("q?"), options={"stop_strings": "END"}).pipeline.options.decoding.stop_strings == (
-        "END",
-    )
 
 
 @pytest.mark.parametrize(

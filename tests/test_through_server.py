@@ -9,7 +9,8 @@ import sys
 import pytest
 
 from sdlg.cli import main
-from test_serving import QUESTION, Settings, Talking, running, scripted
+from sdlg.serving.settings import Settings
+from web_server import QUESTION, Talking, no_proxies, running, scripted  # noqa: F401
 
 
 @pytest.fixture(scope="module")
@@ -52,10 +53,10 @@ def test_it_looks_as_ever(server, capsys, monkeypatch, tmp_path):
 
 
 def test_options_measures_and_method_go_along(server, capsys):
-    flags = ["--samples", "2", "--method", "multinomial", "--measures", "G-NLL", "--max-tokens", "5", "--seed", "3"]
+    flags = ["--samples", "2", "--method", "multinomial", "--measures", "G-NLL", "--max-tokens", "5", "--set", "seed=3"]
     row = json.loads(asked(capsys, "--server", server.url, "--json", *flags)[1])
-    assert (row["method"], row["seed"], len(row["samples"])) == ("multinomial", 3, 2)
-    assert row["options"]["decoding"]["max_tokens"] == 5
+    options = row["options"]
+    assert (row["method"], options["seed"], options["max_tokens"], len(row["samples"])) == ("multinomial", 3, 5, 2)
     assert "G-NLL" in row["estimates"]
 
 
@@ -69,21 +70,21 @@ def test_a_server_with_a_key_wants_it(capsys, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("flags", "told"),
+    ("flags", "words"),
     [
         (["--model", "other"], "leave out --model"),
-        (["--nli", "other", "--dtype", "float32"], "leave out --nli, --dtype"),
+        (["--nli", "other", "--set", "dtype=float32"], "leave out --nli, --set dtype"),
         (["--out", "results.jsonl"], "--server takes one question"),
     ],
 )
-def test_what_the_server_cannot_do_is_refused(server, capsys, monkeypatch, tmp_path, flags, told):
+def test_what_the_server_cannot_do_is_refused(server, capsys, monkeypatch, tmp_path, flags, words):
     monkeypatch.chdir(tmp_path)
     code, _, error = asked(capsys, "--server", server.url, *flags)
     assert code == 2
-    assert told in error
+    assert words in error
 
 
-def test_what_the_server_refuses_is_told_in_its_words(server, capsys):
+def test_what_the_server_refuses_is_said_in_its_words(server, capsys):
     code, _, error = asked(capsys, "--server", server.url, "--samples", "999")
     assert code == 2
     assert "samples" in error
@@ -97,7 +98,7 @@ def test_nobody_there(capsys):
     assert asked(capsys, "--server", "127.0.0.1:9")[0] == 2
 
 
-def test_another_server_is_told_from_ours(capsys):
+def test_another_server_is_known_from_ours(capsys):
     """Whatever else answers there: no traceback."""
     with running(Talking()) as server:
         code, _, error = asked(capsys, "--server", f"{server.url}/docs")

@@ -48,7 +48,7 @@ def ask(
     models = _kept_models(model, nli, replace(loading or Loading(), **places))
     pipeline = Pipeline(
         models=models, method=method, preset=preset, options=options, measures=measures, calibration=calibration,
-        **changes,  # type: ignore[arg-type]
+        **changes,
     )  # fmt: skip
     # A server has no more time to say what it can do than to answer. Together, threads would each load everything.
     on_server = isinstance(model, str) and is_address(model)

@@ -15,8 +15,10 @@ from .errors import UsageError
 from .measures.inputs import SIMILARITY_FIELDS, MeasuringModels
 from .measures.measuring import needed_fields
 from .models import LanguageModel, checked_name, chosen_engine, engine_of, load_model, load_scorer
+from .models.catalogue import CATALOGUE
+from .models.fetching import fetched
 from .nli import NliModel, is_language_model, load_nli
-from .options import Clustering, Loading
+from .options import MINILM, NLI_MINILM, Clustering, Loading
 from .similarity import SimilarityModel, load_similarity
 
 ModelSource = str | Path | LanguageModel | Sequence[Any]
@@ -53,7 +55,10 @@ class Models:
             return made
 
     def load(self, announce: Callable[[str], None] = lambda _: None) -> Models:
-        """Load the language model and the judge of meaning now."""
+        """Load the language model and the judge of meaning now; fetch them first if they are not here."""
+        for name in (self.model_name, MINILM if self.nli_name == NLI_MINILM else ""):
+            if name in CATALOGUE:
+                fetched(name, lambda model, done, total: announce(f"model {model.name}: {done / total:.0%} fetched"))
         if self._model is not None:
             announce(f"language model {self.model_name}")
             _ = self.language_model
@@ -67,15 +72,16 @@ class Models:
         """The language model that answers."""
         if self._model is None:
             raise UsageError("no language model was named; name one with --model, or as Pipeline(model=…)")
-        return self._once("model", lambda: load_model(self._model, self.loading))
+        source = self._model
+        return self._once("model", lambda: load_model(source, self.loading))
 
     @property
     def nli(self) -> NliModel:
         """The judge of meaning, which also gives SDLG's gradients."""
         if self._nli is None:
             raise UsageError("no NLI model was named; name one with --nli, or as Pipeline(nli=…)")
-        own = None if self._model is None else lambda: self.language_model
-        return self._once("nli", lambda: load_nli(self._nli, self.loading, language_model=own))
+        source, own = self._nli, None if self._model is None else lambda: self.language_model
+        return self._once("nli", lambda: load_nli(source, self.loading, language_model=own))
 
     @property
     def similarity(self) -> SimilarityModel | None:

@@ -193,7 +193,8 @@ class Options(Clustering, Scoring, Decoding):
         """Return these options with some changed."""
         for name in changes:
             pick("option", OPTIONS, name)
-        return replace(self, **{name: tuple(v) if isinstance(v, list) else v for name, v in changes.items()})
+        tuples: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in changes.items()}
+        return replace(self, **tuples)
 
     def to_dict(self) -> dict[str, Any]:
         """Return all options by name, as JSON has them."""
@@ -311,7 +312,7 @@ def read_setting(text: str) -> tuple[str, Any]:
     option = pick("option", {**OPTIONS, **LOADING}, name)
     if isinstance(option.default, tuple):
         return name, tuple(part for part in value.split(",") if part)
-    kind = str if option.default is None else type(option.default)
+    kind: Any = str if option.default is None else type(option.default)
     try:
         return name, kind(value)
     except ValueError:

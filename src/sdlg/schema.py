@@ -12,7 +12,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, TypeVar, cast
 
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
@@ -41,7 +41,7 @@ def adapter(kind: Any) -> TypeAdapter[Any]:
 def read_record(kind: type[T], document: Any, where: str, error: type[SdlgError] = BadQuestion) -> T:
     """Return a record from parsed JSON, or raise `error` with the field that is wrong."""
     try:
-        record: T = adapter(kind).validate_python(document)
+        record: T = adapter(cast("Any", kind)).validate_python(document)
     except ValidationError as wrong:
         raise error(f"{where}: {first_fault(wrong)}") from wrong
     except (ValueError, TypeError, OverflowError, RecursionError, SdlgError) as wrong:
@@ -81,12 +81,24 @@ def shown(value: Any) -> str:
 
 def result_dict(result: Result) -> Json:
     """Return a result's JSON form: what most readers want first, then all that an independent program needs."""
-    return {
-        "format": RESULT_FORMAT,
-        "answer": result.answer.text,
-        SEMANTIC_ENTROPY: result.semantic_entropy,
-        **adapter(Result).dump_python(result, mode="json", exclude=_LEFT_OUT),
-    }
+    document: Json = finite(
+        {
+            "format": RESULT_FORMAT,
+            "answer": result.answer.text,
+            SEMANTIC_ENTROPY: result.semantic_entropy,
+            **adapter(Result).dump_python(result, mode="json", exclude=_LEFT_OUT),
+        }
+    )
+    return document
+
+
+def finite(value: Any) -> Any:
+    """Return a JSON value with null for NaN and infinities, which JSON does not know."""
+    if isinstance(value, dict):
+        return {key: finite(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [finite(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def result_from_dict(document: Any) -> Result:
@@ -95,6 +107,9 @@ def result_from_dict(document: Any) -> Result:
         raise BadQuestion(f"this is no result of the format {RESULT_FORMAT}")
     extra = ("format", "answer", SEMANTIC_ENTROPY, "crc32")
     fields = {name: value for name, value in document.items() if name not in extra}
+    for estimate in fields["estimates"].values() if isinstance(fields.get("estimates"), dict) else ():
+        if isinstance(estimate, dict) and estimate.get("value", 0.0) is None:
+            estimate["value"] = math.nan  # undefined
     return read_record(Result, fields, f"this is no result of the format {RESULT_FORMAT}")
 
 
@@ -136,7 +151,7 @@ class GivenAnswer:
     text: Text
     logprobs: Logprobs = ()  # natural log, of each token
     ending_logprobs: Logprobs = ()  # of the tokens that ended it
-    tokens: Annotated[tuple[str, ...], Field(max_length=ANSWER_LENGTH)] = ()  # the text, token by token
+    tokens: Annotated[tuple[Text, ...], Field(max_length=ANSWER_LENGTH)] = ()  # the text, token by token
     entropies: Annotated[tuple[Annotated[float, Field(ge=-1e-6, le=1e300)], ...], Field(max_length=ANSWER_LENGTH)] = ()
     cluster: int | str | None = None  # any label; equal ones mean the same
     position: Annotated[int, Field(ge=0)] | None = None  # the token at which it left the first answer (SDLG)

@@ -46,19 +46,23 @@ class Parser(argparse.ArgumentParser):
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """Parse; what is not known is an error here, where the flags that there are can be suggested."""
+        if self._subparsers is None:  # before argparse takes the value of a mistyped flag for something else
+            for one in args[: args.index("--")] if "--" in args else args:
+                name = one.partition("=")[0]
+                if name.startswith("--") and " " not in name and name not in self._option_string_actions:
+                    self.error(f"unknown argument {name}{self._suggestion(name)}")
         parsed, unknown = super().parse_known_args(args, namespace)
         if unknown:
-            flag = next((one for one in unknown if one.startswith("-")), unknown[0]).partition("=")[0]
-            self.error(f"unknown argument {flag}{self._suggestion(flag)}")
+            self.error(f"unknown argument {unknown[0]}")
         return parsed, unknown
 
     def _suggestion(self, flag: str) -> str:
-        flags = [name for name in self._option_string_actions if name.startswith("--")]
-        name = flag.lstrip("-").replace("-", "_")
-        if flag.startswith("-") and name in {**OPTIONS, **LOADING} and f"--{name.replace('_', '-')}" not in flags:
-            return f"; write --set {name}=VALUE" if "--set" in flags else ""
-        close = get_close_matches(f"--{name.replace('_', '-')}", flags, n=1)
-        return f"; did you mean {close[0]}?" if close else ""
+        flags = {name: name for name in self._option_string_actions if name.startswith("--")}
+        if "--set" in flags:
+            settings = {_flag(name): f"--set {name}=VALUE" for name in (*OPTIONS, *LOADING)}
+            flags = {**settings, **flags}
+        close = get_close_matches(_flag(flag.lstrip("-")), flags, n=1)
+        return f"; did you mean {flags[close[0]]}?" if close else ""
 
     def error(self, message: str) -> NoReturn:
         """Raise, instead of printing the usage and ending the process."""
@@ -67,6 +71,10 @@ class Parser(argparse.ArgumentParser):
         close = get_close_matches(value, names, n=1)
         hint = f"; did you mean {close[0]}?" if close else ""
         raise UsageError(f"{message}{hint} (see {self.prog} --help)")
+
+
+def _flag(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
 
 
 def add_models(parser: argparse.ArgumentParser) -> None:
@@ -94,7 +102,7 @@ def add_setting(parser: argparse.ArgumentParser, name: str, help: str | None = N
     option = {**OPTIONS, **LOADING}[name]
     shown = help or option.metadata["help"].replace("%", "%%")
     parser.add_argument(
-        f"--{name.replace('_', '-')}", dest="settings", action="append", default=[], type=partial(_setting, name),
+        _flag(name), dest="settings", action="append", default=[], type=partial(_setting, name),
         metavar="N" if isinstance(option.default, int | float) else "NAME", help=f"{shown} (default: {option.default})",
     )  # fmt: skip
 

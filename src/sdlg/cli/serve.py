@@ -5,121 +5,105 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from functools import partial
 from ipaddress import ip_address
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..errors import BadOption
-from ..options import options_from
-from ..serving.settings import Limits, Settings
-from .flags import add_asking, add_models, add_options, load_pipeline, named_options
+from ..serving.settings import LIMITS, Settings, read_limit
+from .flags import add_asking, add_models, lazy_pipeline, load_models
+
+if TYPE_CHECKING:
+    from ..pipeline import Pipeline
 
 KEY = "SDLG_SERVER_KEY"
 
 _EXAMPLES = f"""examples:
-  sdlg serve                                             # the embedded models, on http://127.0.0.1:8077
-  sdlg serve --samples 5 --max-tokens 32 --queue 32 --deadline 30
-  sdlg serve --model http://127.0.0.1:8000/v1#my-model   # before a model server: vLLM, llama-server, …
+  sdlg serve                                           # on http://127.0.0.1:8077
+  sdlg serve --model http://127.0.0.1:8000/v1#my-model # before vLLM, llama-server, …
   {KEY}=$(openssl rand -hex 24) sdlg serve --host 0.0.0.0
+  curl http://127.0.0.1:8077/v1/uncertainty -H 'Content-Type: application/json' \\
+    -d '{{"question": "Who wrote Hamlet?"}}'
 
-  curl http://127.0.0.1:8077/v1/uncertainty -H 'Content-Type: application/json' -d '{{"question": "Who wrote Hamlet?"}}'
-
-the key is read from the environment ({KEY}); clients send it as `Authorization: Bearer KEY`
-Ctrl-C finishes what is done within --grace seconds, refuses what waits, then exits; a second one stops at once
+clients send the key of {KEY} as `Authorization: Bearer KEY`
 """
 
 
 def add_serve(commands: Any) -> None:
-    """The command and its flags."""
+    """Add the command and its flags."""
     serve = commands.add_parser(
-        "serve", help="answer questions over HTTP, as OpenAI's clients expect it, and in the browser",
+        "serve", help="answer questions over HTTP, for OpenAI's clients and in the browser",
+        usage="sdlg serve [options]", epilog=_EXAMPLES,
         description="Serve answers and how sure the model is of them: OpenAI's API, our own, and a page.",
-        epilog=_EXAMPLES, formatter_class=argparse.RawDescriptionHelpFormatter,
     )  # fmt: skip
     serve.set_defaults(run=_serve)
     serve.add_argument("--host", default="127.0.0.1", help="where to listen (default: 127.0.0.1, this machine only)")
     serve.add_argument("--port", type=int, default=8077, metavar="N", help="default: 8077; 0: any that is free")
-    _add_limits(serve)
-    serve.add_argument("--allow-anyone", action="store_true", help=f"listen beyond this machine without a key ({KEY})")
+    _add_limit(serve, "queue", "requests that may wait")
+    _add_limit(serve, "deadline", "seconds per request")
+    serve.add_argument(
+        "--limit", dest="limits", action="append", default=[], type=read_limit, metavar="NAME=VALUE",
+        help="any other limit (docs/serving.md); repeatable",
+    )  # fmt: skip
+    serve.add_argument("--allow-anyone", action="store_true", help="listen beyond this machine without a key")
     serve.add_argument(
         "--allow-origin", action="append", default=[], metavar="URL", help="a page that may read answers (CORS)"
     )
-    serve.add_argument("--debug", action="store_true", help="show tracebacks")
-    add_asking(add_models(serve))
-    add_options(serve)
+    add_models(serve)
+    add_asking(serve)
 
 
-def _add_limits(serve: argparse.ArgumentParser) -> None:
-    """How much may be asked, and how long it may take: the defaults are the settings'."""
-    usual = Settings()
-    for flag, sort, default, text in (
-        ("--queue", int, usual.queue, "requests that may wait"),
-        ("--deadline", float, usual.deadline, "seconds per request"),
-        ("--grace", float, usual.grace, "seconds to finish answers in when told to stop"),
-        ("--limit-samples", int, usual.limits.samples, "most per request"),
-        ("--limit-tokens", int, usual.limits.max_tokens, "longest answer"),
-        ("--limit-characters", int, usual.limits.prompt_characters, "longest prompt"),
-        ("--limit-work", int, usual.limits.given_work, "characters that models read to measure given answers"),
-    ):
-        shown = {int: "N", float: "S"}[sort]
-        serve.add_argument(flag, type=sort, default=default, metavar=shown, help=f"{text} (default: {default:.10g})")
+def _add_limit(serve: argparse.ArgumentParser, name: str, help: str) -> None:
+    serve.add_argument(
+        f"--{name}", dest="limits", action="append", default=[], type=partial(_limit, name), metavar="N",
+        help=f"{help} (default: {LIMITS[name]:g})",
+    )  # fmt: skip
+
+
+def _limit(name: str, value: str) -> tuple[str, int | float]:
+    return read_limit(f"{name}={value}")
 
 
 def _serve(parsed: argparse.Namespace) -> int:
-    options_from(parsed.preset, named_options(parsed))  # a wrong option is told before anything is loaded
     settings = _settings(parsed)
     try:
         from ..serving.listening import end_process, open_socket, serve
     except ModuleNotFoundError as error:
         raise BadOption(f"{error}. The server is an extra: pip install 'sdlg[serve]'") from error
+    pipeline = lazy_pipeline(parsed)  # a wrong option is an error before anything is loaded
     with open_socket(parsed.host, parsed.port) as listener:
-        app, address = _app(parsed, settings), _address(parsed.host, listener.getsockname()[1])
-        told = f"sdlg: {app.state.service.engine.name} on {address}"
-        end_process(0 if serve(app, listener, lambda: print(told, flush=True)) else 130)
+        host, port = f"[{parsed.host}]" if ":" in parsed.host else parsed.host, listener.getsockname()[1]
+        app, name = _app(parsed, pipeline, settings), pipeline.models.model_name
+        started = partial(print, f"sdlg: {name} on http://{host}:{port}", flush=True)
+        end_process(0 if serve(app, listener, started) else 130)
+
+
+def _app(parsed: argparse.Namespace, pipeline: Pipeline, settings: Settings) -> Any:
+    from ..sampling import check_method
+    from ..serving.app import create_app
+
+    print(f"sdlg: loading {pipeline.models.model_name} …", file=sys.stderr)
+    load_models(parsed, pipeline)
+    check_method(pipeline.method, pipeline.models.language_model, pipeline.options)  # what every question would need
+    return create_app(pipeline, settings)
 
 
 def _settings(parsed: argparse.Namespace) -> Settings:
-    key = os.environ.get(KEY, "").strip() or None
-    local = is_loopback(parsed.host)
-    if not local and key is None and not parsed.allow_anyone:
+    key, is_local = os.environ.get(KEY, "").strip() or None, is_loopback(parsed.host)
+    if not is_local and key is None and not parsed.allow_anyone:
         raise BadOption(
             f"anyone who can reach {parsed.host} could use the model: set a key in {KEY}, or say --allow-anyone"
         )
     if not 0 <= parsed.port <= 65_535:
         raise BadOption(f"--port must be from 0 to 65535, not {parsed.port}")
-    limits = Limits(
-        parsed.limit_samples, parsed.limit_tokens, parsed.limit_characters, given_work=parsed.limit_work
-    )  # fmt: skip
-    return Settings(
-        queue=parsed.queue, deadline=parsed.deadline, grace=parsed.grace, key=key,
-        hosts=_hosts(parsed.host) if local else (), origins=tuple(parsed.allow_origin), in_flight=parsed.in_flight,
-        limits=limits,
-    )  # fmt: skip
+    own = f"[{parsed.host}]" if ":" in parsed.host else parsed.host
+    hosts = (own, "localhost", "127.0.0.1", "[::1]") if is_local else ()
+    return Settings(**dict(parsed.limits), key=key, hosts=hosts, origins=tuple(parsed.allow_origin))
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine can connect."""
+    """Return whether only this machine can connect."""
     try:
         return ip_address(host).is_loopback
     except ValueError:
         return host.lower() == "localhost"
-
-
-def _hosts(host: str) -> tuple[str, ...]:
-    own = f"[{host}]" if ":" in host else host.lower()
-    return tuple(dict.fromkeys((own, "localhost", "127.0.0.1", "[::1]")))
-
-
-def _address(host: str, port: int) -> str:
-    return f"http://{f'[{host}]' if ':' in host else host}:{port}"
-
-
-def _app(parsed: argparse.Namespace, settings: Settings) -> Any:
-    from ..models import checked_name
-    from ..sampling import check_method
-    from ..serving.app import create_app
-
-    print(f"sdlg: loading {checked_name(parsed.model)} …", file=sys.stderr)
-    similarity = None if parsed.similarity_model == "none" else parsed.similarity_model
-    pipeline = load_pipeline(parsed, similarity_model=similarity)
-    check_method(pipeline.method, pipeline.model, pipeline.options)  # what every question would need
-    return create_app(pipeline, settings)

@@ -13,18 +13,18 @@ from ..concurrency.limits import Limit
 from ..errors import BadOption, BadQuestion, RunError, ServerFailed, TimedOut
 from ..options import DEFAULT_METHOD
 from .files import names_in
-from .flags import named_models, named_options
+from .flags import named_models, named_settings
 from .serve import KEY
 
 if TYPE_CHECKING:
-    from ..formats.results import Result
+    from ..result import Result
 
 SERVER = "SDLG_SERVER"
 _LONGEST_SECONDS = 600.0
 
 
 def chosen_server(parsed: argparse.Namespace) -> str | None:
-    """Which server is asked: the one that was named; that of the environment, unless models or files were named."""
+    """Return the server that was named; else that of the environment, unless models or files were named."""
     around = os.environ.get(SERVER)
     if not (parsed.server or around):
         return None
@@ -38,30 +38,21 @@ def chosen_server(parsed: argparse.Namespace) -> str | None:
 
 
 def ask_server(address: str, parsed: argparse.Namespace, context: str | None) -> Result:
-    """The server's result; what it says in its place is told as it says it."""
-    from ..formats.result_reading import result_from_dict
+    """Return the server's result, or raise what it says in its place."""
+    from ..schema import result_from_json
 
     if not address.startswith(("http://", "https://")):
         raise BadOption(f"--server must be an address such as http://127.0.0.1:8077, not {address!r}")
-    asked = {
-        "question": parsed.question,
-        "context": context,
-        "method": None if parsed.method == DEFAULT_METHOD else parsed.method,
-        "preset": None if parsed.preset == "default" else parsed.preset,
-        "measures": names_in(parsed.measures) or None,
-        "options": named_options(parsed) or None,
-    }
-    body = json.dumps({name: value for name, value in asked.items() if value is not None}).encode()
     headers = {"Content-Type": "application/json"}
     if key := os.environ.get(KEY):
         headers["Authorization"] = f"Bearer {key}"
     seconds = Limit(parsed.timeout).remaining() or _LONGEST_SECONDS
-    request = Request(f"{address.rstrip('/')}/v1/uncertainty", body, headers)
+    request = Request(f"{address.rstrip('/')}/v1/uncertainty", _body(parsed, context), headers)
     try:
         with build_opener(ProxyHandler({})).open(request, timeout=seconds) as reply:
-            return result_from_dict(json.load(reply))
+            return result_from_json(reply.read())
     except HTTPError as error:
-        raise _said(address, error) from error
+        raise _error_of(address, error) from error
     except TimeoutError as error:
         raise TimedOut(f"no answer from {address} within {seconds:.3g} s") from error
     except (URLError, OSError, ValueError, BadQuestion) as error:
@@ -72,8 +63,20 @@ def ask_server(address: str, parsed: argparse.Namespace, context: str | None) ->
         ) from error
 
 
-def _said(address: str, reply: HTTPError) -> Exception:
-    """Its error as ours: of what was asked (4xx), or of the server."""
+def _body(parsed: argparse.Namespace, context: str | None) -> bytes:
+    asked = {
+        "question": parsed.question,
+        "context": context,
+        "method": None if parsed.method == DEFAULT_METHOD else parsed.method,
+        "preset": None if parsed.preset == "default" else parsed.preset,
+        "measures": names_in(parsed.measures) or None,
+        "options": named_settings(parsed) or None,
+    }
+    return json.dumps({name: value for name, value in asked.items() if value is not None}).encode()
+
+
+def _error_of(address: str, reply: HTTPError) -> Exception:
+    """Return the server's error as ours: of what was asked (4xx), or of the server."""
     try:
         message = str(json.load(reply)["error"]["message"])
     except (ValueError, KeyError, TypeError, OSError):

@@ -1,1 +1,1 @@
-"""What every kind of model needs to be loaded and fed: devices, tokenizers, wheels, the cache folder, batches."""
+"""What every kind of model needs to be loaded and fed: devices, tokenizers, the cache folder, batches."""

@@ -13,14 +13,14 @@ import re
 import shutil
 import sys
 import zlib
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from uuid import uuid4
 
 from filelock import FileLock, Timeout
 
-from ..errors import CacheUnavailable
+from ..errors import CacheUnavailable, SdlgError
 
 _PARTIAL = ".partial-"
 _LIST = "sdlg-files.json"
@@ -46,19 +46,28 @@ def home_folder() -> Path:
 
 
 def make_folder_once(target: Path, fill: Callable[[Path], None]) -> Path:
-    """Make `target` by filling a folder beside it and renaming that: it is there whole or not at all. Check its files."""
-    try:
+    """Make `target` by filling a folder beside it and renaming that: it is there whole or not at all. Check it."""
+    with clear_disk_errors(target.parent, "600 MB"):
         if not target.is_dir():
             _make_folder(target, fill)
-    except Exception as error:
-        if reason := _disk_trouble(error):
-            raise CacheUnavailable(
-                f"cannot write the model cache {target.parent}: {reason}. "
-                "Free some space there, or set SDLG_HOME to a folder that can hold about 600 MB."
-            ) from error
-        raise
     check_files(target)
     return target
+
+
+@contextmanager
+def clear_disk_errors(folder: Path, needed: str) -> Iterator[None]:
+    """Raise what the disk is to blame for as `CacheUnavailable`, with what to do."""
+    try:
+        yield
+    except SdlgError:
+        raise
+    except Exception as error:
+        if reason := disk_trouble(error):
+            raise CacheUnavailable(
+                f"cannot write the model cache {folder}: {reason}. "
+                f"Free some space there, or set SDLG_HOME to a folder that can hold about {needed}."
+            ) from error
+        raise
 
 
 def _make_folder(target: Path, fill: Callable[[Path], None]) -> None:
@@ -86,7 +95,7 @@ def _hold(lock: FileLock) -> None:
     try:
         lock.acquire(timeout=0)
     except (OSError, NotImplementedError) as error:
-        if _disk_trouble(error):
+        if disk_trouble(error):
             raise
         # A file system without locks: nobody can take this one either, so nothing is ever swept there.
 
@@ -124,7 +133,8 @@ def _sweep(target: Path) -> None:
         _discard(partial, lock)
 
 
-def _disk_trouble(error: BaseException) -> str | None:
+def disk_trouble(error: BaseException) -> str | None:
+    """Return what the disk has to do with an error; None: nothing."""
     if isinstance(error, (FileExistsError, NotADirectoryError)):
         return "a file is in the way"
     number = error.errno if isinstance(error, OSError) else None

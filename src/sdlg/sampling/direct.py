@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ..models.base import Continuation, DecodeRequest
+from ..options import Strategy
 from ..records import Cost, Sample, Sampled, Word
 from ..scoring.alignment import word_spans
 from .draws import own_draws, plan_draws
@@ -37,7 +38,7 @@ def sample_diverse_beam(request: SamplingRequest) -> Sampled:
     return _sample("diverse_beam", request)
 
 
-def _sample(strategy: str, request: SamplingRequest) -> Sampled:
+def _sample(strategy: Strategy, request: SamplingRequest) -> Sampled:
     model, options = request.model, request.options
     check_strategies(model, {strategy})
     title = f"{options.samples} by {strategy}"

@@ -1,7 +1,7 @@
 """Running the application: a socket, uvicorn, and an end that leaves nobody without an answer.
 
-The first Ctrl-C (or SIGTERM) drains: whoever is served has a few seconds (`grace`) to be served to the end and is then
-told 503, as is, while the socket still listens, whoever waits or comes. The second stops at once.
+The first Ctrl-C (or SIGTERM) drains: running requests have a few seconds (`grace`) to end and then get a 503, as do,
+while the socket still listens, all that wait or come. The second stops at once.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from ..errors import BadOption
 from .admission import Admission
-from .guards import HEADER_BYTES
+from .guards import HEAD_BYTES
 
 HEAD_SECONDS = 10.0  # for a request's first line and headers
 # The event loop takes the interpreter's lock from the thread that decodes, several times per request, and may wait this
@@ -33,45 +33,28 @@ _LAST_STEP = 0.7  # seconds that work which was cut off may take to its next ste
 
 
 class _Protocol(H11Protocol):
-    """uvicorn's, but whoever connects must say what they want within a while, also the second time."""
-
-    _giving_up: asyncio.TimerHandle | None = None
+    """uvicorn's, but whoever connects must send a whole head within a while, also the second time."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self._watch_head()
+        self.loop.call_later(HEAD_SECONDS, self._look, None)
 
-    def data_received(self, data: bytes) -> None:
-        super().data_received(data)
-        self._watch_head()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        super().connection_lost(exc)
-        if self._giving_up is not None:
-            self._giving_up.cancel()
-
-    def _waits_for_head(self) -> bool:
-        return self.cycle is None or self.cycle.response_complete
-
-    def _watch_head(self) -> None:
-        if not self._waits_for_head() and self._giving_up is not None:
-            self._giving_up.cancel()
-            self._giving_up = None
-        elif self._waits_for_head() and self._giving_up is None:
-            self._giving_up = self.loop.call_later(HEAD_SECONDS, self._give_up)
-
-    def _give_up(self) -> None:
-        self._giving_up = None
-        if self._waits_for_head():
+    def _look(self, seen: object) -> None:
+        """Look again and again: a connection without a new request since the last time is closed."""
+        if self.transport.is_closing():
+            return
+        if self.cycle is seen and (self.cycle is None or self.cycle.response_complete):
             self.transport.abort()
+        else:
+            self.loop.call_later(HEAD_SECONDS, self._look, self.cycle)
 
 
 class _Server(uvicorn.Server):
-    """uvicorn's, but it drains the desk before it stops to listen, and ends without raising the signal again."""
+    """uvicorn's, but it lets requests end before it stops to listen, and ends without raising the signal again."""
 
     def __init__(self, config: uvicorn.Config, admission: Admission, started: Callable[[], None]) -> None:
         super().__init__(config)
-        self._admission, self._tell_started = admission, started
+        self._admission, self._started = admission, started
         self._loop: asyncio.AbstractEventLoop | None = None
         self._draining: asyncio.Task[None] | None = None
         self.signals = 0
@@ -79,12 +62,12 @@ class _Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         self._loop = asyncio.get_running_loop()
         await super().startup(sockets)
-        self._tell_started()
+        self._started()
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         self.signals += 1
         if self.signals > 1:
-            logging.getLogger("uvicorn").setLevel(logging.CRITICAL)  # it would tell of every request that is cut off
+            logging.getLogger("uvicorn").setLevel(logging.CRITICAL)  # it would log every request that is cut off
             logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
             self.should_exit = self.force_exit = True
         elif self._loop is None:
@@ -104,32 +87,25 @@ class _Server(uvicorn.Server):
 
 
 def open_socket(host: str, port: int) -> socket.socket:
-    """Bound and ready, or an error that says why not, before any model is loaded."""
+    """Return a listening socket, or raise an error that says why not. Who connects while models load waits for them."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        listener = socket.socket(family, kind, protocol)
+        return socket.create_server((host, port), family=family)
     except (OSError, UnicodeError, OverflowError) as error:
-        raise BadOption(f"cannot listen on {host}: {error}") from error
-    try:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind(address)
-    except (OSError, OverflowError) as error:
-        listener.close()
         raise BadOption(f"cannot listen on {host} port {port}: {error}. Choose another with --port") from error
-    return listener
 
 
 def server_of(app: FastAPI, started: Callable[[], None]) -> _Server:
-    """uvicorn with our limits: no headers of its own, no trust in proxies, no websockets."""
+    """Return uvicorn with our limits: no headers of its own, no trust in proxies, no websockets."""
     config = uvicorn.Config(
         app, http=_Protocol, ws="none", lifespan="off", log_level="error", access_log=False, server_header=False,
-        proxy_headers=False, h11_max_incomplete_event_size=HEADER_BYTES, timeout_graceful_shutdown=_LAST_WORDS,
+        proxy_headers=False, h11_max_incomplete_event_size=HEAD_BYTES, timeout_graceful_shutdown=_LAST_WORDS,
     )  # fmt: skip
     return _Server(config, app.state.admission, started)
 
 
 def serve(app: FastAPI, listener: socket.socket, started: Callable[[], None]) -> bool:
-    """Serve until a signal; whether everybody who was being served got an answer."""
+    """Serve until a signal. Return whether everybody who was being served got an answer."""
     server = server_of(app, started)
     sys.setswitchinterval(SWITCH_SECONDS)
     try:
@@ -140,8 +116,8 @@ def serve(app: FastAPI, listener: socket.socket, started: Callable[[], None]) ->
 
 
 def end_process(code: int) -> NoReturn:
-    """At once. Python would wait for the threads, of which a step may take long, and take torch apart, which takes
-    seconds on a busy machine; whoever sent a signal waits for us to be gone.
+    """End at once. Python would wait for the threads, whose steps may take long, and take torch apart, which takes
+    seconds on a busy machine.
     """
     logging.shutdown()
     sys.stdout.flush()

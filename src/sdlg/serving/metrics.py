@@ -9,7 +9,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from ..formats.results import Result
+from ..result import Result
 from .admission import Admission
 
 _SECONDS = (0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120)
@@ -37,12 +37,12 @@ class Metrics:
         Gauge("sdlg_waiting", "Requests in the queue.", registry=own).set_function(lambda: admission.waiting)
 
     def request(self, path: str, status: int, seconds: float) -> None:
-        """A request has ended."""
+        """Count a request that has ended."""
         self._requests.labels(path, str(status)).inc()
         self._seconds.labels(path).observe(seconds)
 
     def result(self, result: Result) -> None:
-        """A question was answered. Any thread may tell."""
+        """Count an answer. Any thread may call it."""
         self._tokens.labels("prompt").inc(result.cost.prompt_tokens)
         self._tokens.labels("generated").inc(result.cost.generated_tokens)
         for stage, seconds in result.cost.seconds.items():
@@ -51,7 +51,7 @@ class Metrics:
             self._entropy.observe(result.semantic_entropy)
 
     def exposed(self) -> tuple[bytes, str]:
-        """The text that Prometheus reads, and its type."""
+        """Return the text that Prometheus reads, and its type."""
         return generate_latest(self._registry), CONTENT_TYPE_PLAIN_0_0_4
 
 

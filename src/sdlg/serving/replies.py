@@ -1,33 +1,85 @@
-"""Results as OpenAI's clients expect them: whole answers, and the chunks of a stream."""
+"""Results as OpenAI's clients expect them, whole or as the chunks of a stream, with the `uncertainty` object."""
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterable
+from dataclasses import asdict
 from secrets import token_hex
-from typing import Any
 
-from ..formats.results import Result
 from ..pipeline import Progress
-from ..records import Generation
+from ..records import Generation, Sample
+from ..result import Result
+from ..schema import adapter
 from ..scoring.alignment import surface_in_context, token_texts
-from .chat import Completion
-from .uncertainty import branch_dict, told
+from ..views.reading import reading
+from .bodies import Detail
+from .completions import Completion
+from .failures import Json
 
-Json = dict[str, Any]
+
+def uncertainty_dict(result: Result, detail: Detail) -> Json:
+    """Return the `uncertainty` object of a completion, as much of it as the client asked for."""
+    entropy = result.share_entropy
+    headline = {
+        "semantic_entropy": result.semantic_entropy,
+        "share_entropy": entropy and {"value": entropy.value, "low": entropy.low, "high": entropy.high},
+        "reading": reading(result),
+        "risk": result.risk and asdict(result.risk),
+    }
+    if detail == "headline":
+        return headline
+    summary = {
+        **headline,
+        "clusters": [{**asdict(cluster), "share": cluster.share} for cluster in result.clusters],
+        "alternatives": [_alternative(sample) for sample in result.samples[1:]],
+        "measures": {name: estimate.value for name, estimate in result.estimates.items()},
+        "unavailable": dict(result.unavailable),
+        "coverage": result.coverage,
+        "notes": list(result.notes),
+    }
+    return summary if detail == "summary" else {**summary, "result": result.to_dict()}
+
+
+def _alternative(sample: Sample) -> Json:
+    """`probability` is the model's for this very text, its ending included; NaN, null in JSON, if it is not known."""
+    change = sample.substitution
+    return {
+        "text": sample.text,
+        "probability": math.exp(sample.generation.logprob),
+        "cluster": sample.cluster,
+        "original": change and change.original,
+        "replacement": change and change.replacement,
+    }
+
+
+def generation_dict(generation: Generation) -> Json:
+    """Return a generation as results have it."""
+    made: Json = adapter(Generation).dump_python(generation, mode="json", exclude={"alternatives"})
+    return made
+
+
+def branch_dict(progress: Progress) -> Json:
+    """Return a branch that was just finished."""
+    assert progress.generation is not None
+    change = None if progress.substitution is None else asdict(progress.substitution)
+    return {**generation_dict(progress.generation), "substitution": change}
 
 
 class Reply:
     """What is said to one completion; all chunks of a stream have its id."""
 
+    answer_first = True  # samples that are finished before the answer is known wait for it
+
     def __init__(self, completion: Completion, model: str) -> None:
         self._completion = completion
         prefix, kind = ("chatcmpl", "chat.completion") if completion.is_chat else ("cmpl", "text_completion")
         self._head = {"id": f"{prefix}-{token_hex(12)}", "object": kind, "created": int(time.time()), "model": model}
-        self._text_of = completion.ask.pipeline.model.text
+        self._text_of = completion.asked.pipeline.models.language_model.text
 
     def whole(self, result: Result) -> Json:
-        """The answer in one piece."""
+        """Return the answer in one piece."""
         answer = result.answer
         said: Json = {"text": answer.text}
         if self._completion.is_chat:
@@ -37,33 +89,37 @@ class Reply:
         return {**reply, **self._uncertainty(result)}
 
     def opening(self) -> Iterable[Json]:
-        """The first chunk of a chat names the role."""
+        """Return the first chunk of a chat, which names the role."""
         return [self._chunk({"delta": {"role": "assistant", "content": ""}})] if self._completion.is_chat else []
 
     def piece(self, text: str) -> Json:
-        """Some of the answer."""
+        """Return some of the answer."""
         return self._chunk({"delta": {"content": text}} if self._completion.is_chat else {"text": text})
 
     def ending(self, answer: Generation) -> Json:
-        """The answer is complete. The log-probabilities come here: only now is it known which tokens are kept."""
+        """Return the end of the answer. The log-probabilities come here: only now is it known which tokens are kept."""
         said: Json = {"delta": {}} if self._completion.is_chat else {"text": ""}
         return self._chunk({**said, "logprobs": self._logprobs(answer), **_ended(answer)})
 
     def branch(self, progress: Progress) -> Iterable[Json]:
-        """A finished branch, for those who want more than a score."""
-        if self._completion.detail in ("none", "score"):
+        """Return a finished branch, for those who want more than the headline."""
+        if self._completion.detail in ("none", "headline"):
             return []
         return [{**self._chunk(), "uncertainty": {"type": "branch", **branch_dict(progress)}}]
 
     def last(self, result: Result) -> Iterable[Json]:
-        """The estimate, and what it cost."""
+        """Return the estimate, and what it cost."""
         uncertainty = self._uncertainty(result)
         usage = {"usage": usage_of(result)} if self._completion.usage_in_stream else {}
         return [{**self._chunk(), **uncertainty, **usage}] if uncertainty or usage else []
 
+    def error(self, error: Json) -> Json:
+        """Return an error as OpenAI's clients raise it."""
+        return {"error": error}
+
     def _uncertainty(self, result: Result) -> Json:
         detail = self._completion.detail
-        return {} if detail == "none" else {"uncertainty": told(result, detail)}
+        return {} if detail == "none" else {"uncertainty": uncertainty_dict(result, detail)}
 
     def _chunk(self, choice: Json | None = None) -> Json:
         kind = "chat.completion.chunk" if self._completion.is_chat else "text_completion"
@@ -80,7 +136,7 @@ class Reply:
         return _chat_logprobs(steps) if self._completion.is_chat else _text_logprobs(steps)
 
     def _top(self, answer: Generation, place: int) -> list[tuple[str, float]]:
-        """The likeliest tokens of a step, each spelled as it would stand there (method.md: never on its own)."""
+        """Return the likeliest tokens of a step, spelled as they would stand there: alone they may lose a space."""
         before, step = answer.token_ids[:place], answer.alternatives[place]
         return [
             (surface_in_context(before, option.token_id, self._text_of), option.logprob)
@@ -120,6 +176,6 @@ def _ended(answer: Generation) -> Json:
 
 
 def usage_of(result: Result) -> Json:
-    """Of the answer itself; `result.cost` has what its alternatives cost."""
+    """Return the tokens of the answer itself; `result.cost` has what its alternatives cost."""
     prompt, answer = result.cost.prompt_tokens, len(result.answer.token_ids)
     return {"prompt_tokens": prompt, "completion_tokens": answer, "total_tokens": prompt + answer}

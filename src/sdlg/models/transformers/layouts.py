@@ -1,6 +1,6 @@
 """Which way of growing branches suits a model: tried on the model itself.
 
-In: a network. Out: the name of the first layout that gives the same logits as running each path from scratch. How much
+In: a network. Out: "tree", or "separate" where a tree gives other logits than running each path from scratch. How much
 rounding may change them is measured on the model too: a fixed share of the logits that suits half precision would also
 let a model pass that ignores masks or positions.
 """
@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from importlib.metadata import version
 from itertools import pairwise
 from pathlib import Path
@@ -19,7 +18,6 @@ from uuid import uuid4
 import torch
 from torch import Tensor
 
-from ...errors import RunError
 from ...loading.cache_folder import home_folder
 from .kv_tree import SeparateCaches
 from .masked_tree import MaskedTree
@@ -29,46 +27,42 @@ from .prefix_cache import PrefixKV
 LAYOUTS: Mapping[str, type[MaskedTree] | type[SeparateCaches]] = {"tree": MaskedTree, "separate": SeparateCaches}
 _PROBE_VERSION = 3  # raise it when layouts or their test change
 
-# A layout rounds in other places than running from scratch does, as cutting a path into pieces does: this many times
+# The tree rounds in other places than running from scratch does, as cutting a path into pieces does: this many times
 # what the pieces show is still rounding.
 _ROUNDING = 4.0
 # Of the difference that a wrong mask makes, a right one may make this share.
 _SHARE_OF_WRONG = 0.25
 
 
-@dataclass(frozen=True, slots=True)
-class _Probe:
-    """A small forked tree, its logits from scratch, and what they may differ by."""
-
-    paths: list[list[int]]  # the prefix's own continuation, and a branch at its third token
-    reference: Tensor  # (paths, V)
-    rounding: float  # what may come from rounding
-    wrong: float  # what comes of seeing a token of the other path
-
-
 def choose_layout(network: Network) -> str:
-    """The first layout whose logits, on a small forked tree, are those of running each path from scratch."""
-    probe = _probe(network)
-    for name in LAYOUTS:
-        if _agrees(network, name, probe):
-            return name
-    raise RunError("this model gives different logits in every decoding layout; is it a causal language model?")
-
-
-def _probe(network: Network) -> _Probe:
+    """Return "tree" if a small forked tree gives the logits of running each path from scratch, else "separate"."""
+    if not set(network.windows) <= KNOWN_WINDOWS:  # a short probe cannot see windows of another kind
+        return "separate"
     size = int(network.model.get_input_embeddings().num_embeddings)
     ids = [(7919 * k + 11) % size for k in range(1, 6)]
-    paths = [ids, [*ids[:3], ids[4], ids[3]]]
-    reference = _from_scratch(network, paths)
-    pieces = max(_distance(_from_scratch(network, paths, cuts), reference) for cuts in ((3,), (1, 2, 3, 4)))
+    paths = [ids, [*ids[:3], ids[4], ids[3]]]  # the prefix's own continuation, and a branch at its third token
+    reference = _from_scratch(network, paths)  # (paths, V)
+    try:
+        found = _in_a_tree(network, paths)
+    except Exception:  # any failure of a foreign model means: not this layout
+        return "separate"
+    # Where rounding hides what a wrong mask does, only caches without masks are sure.
     leaky = [[*path[:3], ids[3], ids[4], path[4]] for path in paths]  # both tokens after the fork, then its own
+    wrong = _distance(_from_scratch(network, leaky), reference)
+    most = min(_rounding(network, paths, reference), _SHARE_OF_WRONG * wrong)
+    agrees = bool(torch.isfinite(found).all()) and _distance(found, reference) < most
+    return "tree" if agrees else "separate"
+
+
+def _rounding(network: Network, paths: list[list[int]], reference: Tensor) -> float:
+    """Return how far logits may differ by rounding alone, measured on the model."""
+    pieces = max(_distance(_from_scratch(network, paths, cuts), reference) for cuts in ((3,), (1, 2, 3, 4)))
     scale = max(1.0, float(reference.abs().max()))
-    least = max(1e-3, torch.finfo(network.model.dtype).eps) * scale
-    return _Probe(paths, reference, least + _ROUNDING * pieces, _distance(_from_scratch(network, leaky), reference))
+    return max(1e-3, torch.finfo(network.model.dtype).eps) * scale + _ROUNDING * pieces
 
 
 def _from_scratch(network: Network, paths: list[list[int]], cuts: tuple[int, ...] = ()) -> Tensor:
-    """The logits after each path, (paths, V), run at once or in the pieces between the cuts."""
+    """Return the logits after each path, (paths, V), run at once or in the pieces between the cuts."""
     logits = []
     for path in paths:
         prefix_kv = PrefixKV(network, native=True)
@@ -78,26 +72,18 @@ def _from_scratch(network: Network, paths: list[list[int]], cuts: tuple[int, ...
     return torch.cat(logits)
 
 
+def _in_a_tree(network: Network, paths: list[list[int]]) -> Tensor:
+    """Return the logits after both paths, (paths, V), grown in one tree."""
+    prefix_kv = PrefixKV(network, native=False)
+    prefix_kv.extend(paths[0][:4])
+    tree = MaskedTree(prefix_kv)
+    second, _ = tree.grow([2], [paths[1][3]])
+    _, logits = tree.grow([3, second[0]], [paths[0][4], paths[1][4]])
+    return logits
+
+
 def _distance(some: Tensor, others: Tensor) -> float:
     return float((some - others).abs().max())
-
-
-def _agrees(network: Network, name: str, probe: _Probe) -> bool:
-    # A short probe cannot see windows of another kind.
-    if name == "tree" and not set(network.windows) <= KNOWN_WINDOWS:
-        return False
-    paths = probe.paths
-    prefix_kv = PrefixKV(network, native=name == "separate")
-    try:
-        prefix_kv.extend(paths[0][:4])
-        tree = LAYOUTS[name](prefix_kv)
-        second, _ = tree.grow([2], [paths[1][3]])
-        _, logits = tree.grow([3, second[0]], [paths[0][4], paths[1][4]])
-    except Exception:  # any failure of a foreign model means: not this layout
-        return False
-    # Where rounding hides what a wrong mask does, only caches without masks are sure.
-    most = probe.rounding if name == "separate" else min(probe.rounding, _SHARE_OF_WRONG * probe.wrong)
-    return bool(torch.isfinite(logits).all()) and _distance(logits, probe.reference) < most
 
 
 def remembered_layout(network: Network, folder: Path) -> str:
