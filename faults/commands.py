@@ -16,10 +16,9 @@ from pathlib import Path
 
 from fake_server import FakeServer, Fault
 from fakes import CAPITAL, MEANINGS, FakeNli
-from sdlg import ScriptedModel, pipeline
+from sdlg import ScriptedModel, loaded
 from sdlg.cli import main
 from sdlg.errors import SdlgError
-from sdlg.evaluation import run_models
 from sdlg.formats.codec import ERROR_FORMAT
 from sdlg.models.transformers.gguf import converted_gguf
 from tiny_gguf import write_tiny_gguf
@@ -71,15 +70,13 @@ class Command:
 
 def use_scripts() -> None:
     """In the child: every name is a script."""
-    for module in (pipeline, run_models):
-        module.load_nli = lambda name, **_: FakeNli(MEANINGS, name=str(name))  # type: ignore[attr-defined]
-        module.load_model = lambda name, **_: ScriptedModel(CAPITAL, name=str(name))  # type: ignore[attr-defined]
+    use_fake_judge()
+    loaded.load_model = lambda name, *_: ScriptedModel(CAPITAL, name=str(name))  # type: ignore[assignment]
 
 
 def use_fake_judge() -> None:
     """In the child: a model server answers, a fake NLI model judges."""
-    for module in (pipeline, run_models):
-        module.load_nli = lambda name, **_: FakeNli(MEANINGS, name=str(name))  # type: ignore[attr-defined]
+    loaded.load_nli = lambda name, *_, **__: FakeNli(MEANINGS, name=str(name))  # type: ignore[assignment]
 
 
 # -- sdlg ask ---------------------------------------------------------------------------------------------------
@@ -156,7 +153,7 @@ def write_data(folder: Path) -> None:
 def eval_arguments(folder: Path) -> list[str]:
     return [
         "eval", "--data", str(folder / "data.jsonl"), "--out", str(folder / "run"), "--samples", "3",
-        "--methods", "sdlg,multinomial", "--measures", "PE,SE*_SDLG,SE_MS,number_of_clusters",
+        "--methods", "sdlg,multinomial", "--measures", "PE,SE*_SDLG,SE_MS,NumSets,share_entropy",
         "--metrics", "exact_match",
     ]  # fmt: skip
 

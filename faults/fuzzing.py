@@ -22,7 +22,7 @@ from fakes import fake_pipeline
 from sdlg import Options
 from sdlg.calibration import Calibration
 from sdlg.cli.files import read_text
-from sdlg.datasets.jsonl import read_items
+from sdlg.evaluation.datasets.items import read_items
 from sdlg.errors import SdlgError
 from sdlg.evaluation.results import load_run
 from sdlg.formats.answers import parse_row

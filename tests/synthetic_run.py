@@ -17,7 +17,7 @@ from sdlg.evaluation.results import stored_name
 METHODS = ("sdlg", "multinomial:temperature=0.5", "diverse_beam:diversity_penalty=0.5")
 MEASURES = {
     "sdlg": ("SE*_SDLG", "CoCoA_SDLG", "DSE", "NumSets", "coverage", "MTE"),
-    "multinomial": ("LN-PE", "PE", "SAR", "SE_MS", "SE*_MS", "DSE", "Chao-Shen", "NumSets", "DSE @ strict+components"),
+    "multinomial": ("LN-PE", "PE", "SAR", "SE_MS", "SE*_MS", "DSE", "Hybrid DSE", "NumSets"),
     "diverse_beam": ("SE*_DBS", "NumSets"),
 }  # fmt: skip
 NOISE = {"SE*_SDLG": 0.15, "CoCoA_SDLG": 0.13, "SE*_MS": 0.22, "SE_MS": 0.35, "SE*_DBS": 0.3,
@@ -48,12 +48,12 @@ class Plan:
 
 
 def write_run(folder: Path, **changes: object) -> Path:
-    """All five files."""
+    """All four files."""
     plan = Plan(**changes)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "run.json").write_text(json.dumps(_config(plan), indent=2))
     rows = [_question_rows(plan, number) for number in range(plan.questions)]
-    for file in ("generate", "cluster", "measure", "judge"):
+    for file in ("generate", "measure", "judge"):
         lines = [json.dumps(row[file]) for row in rows if file in row]
         (folder / f"{file}.jsonl").write_text("".join(f"{line}\n" for line in lines))
     return folder
@@ -75,6 +75,7 @@ def _config(plan: Plan) -> dict:
             "options": {"samples": plan.samples, "seed": plan.seed, "max_tokens": 64, **plan.options},
             "measures": sorted({stored_name(name) for names in MEASURES.values() for name in names}),
             "metrics": list(plan.metrics),
+            "bleurt": "some/checkpoint" if "bleurt" in plan.metrics else None,
             "limit": plan.questions,
         },
     }
@@ -96,13 +97,16 @@ def _question_rows(plan: Plan, number: int) -> dict[str, dict]:
     generated = {method: _generated(method, answer, picks, random) for method, picks in drawn.items()}
     sizes = {"model": 134_515_008, "nli": 22_713_216} if plan.sizes_known else {}
     asked = {"id": name, "question": question, "parameters": sizes}
+    pairs = {method: _pairs(picks) for method, picks in drawn.items()}
     return {
-        "generate": {**asked, "answer": answer, "cost": _cost(40, 5), "methods": generated, **_seconds(plan)},
-        "cluster": {
-            "id": name,
-            "methods": {method: _clustered(picks) for method, picks in drawn.items()},
+        "generate": {
+            **asked,
+            "answer": answer,
+            "cost": _cost(40, 5),
+            "methods": generated,
+            "pairs": pairs,
             "nli_pairs": 20,
-            "seconds": 0.4,
+            "seconds": _seconds(plan),
         },
         "measure": {"id": name, **_measured(plan, number, difficulty, drawn, random)},
         "judge": {"id": name, **_judged(plan, difficulty, random)},
@@ -110,7 +114,7 @@ def _question_rows(plan: Plan, number: int) -> dict[str, dict]:
 
 
 def _seconds(plan: Plan) -> dict:
-    return {"seconds": {"answer": 0.5, **dict.fromkeys(plan.methods, 2.0)}} if plan.costed else {}
+    return {"clusters": 0.4, **({"answer": 0.5, **dict.fromkeys(plan.methods, 2.0)} if plan.costed else {})}
 
 
 def _draw(plan: Plan, method: str, difficulty: float, random: np.random.Generator) -> list[int]:
@@ -127,8 +131,9 @@ def _draw(plan: Plan, method: str, difficulty: float, random: np.random.Generato
 def _generation(text: str, random: np.random.Generator) -> dict:
     tokens = [f" {word}" if at else word for at, word in enumerate(text.split(" "))]
     logprobs = [-float(value) for value in random.exponential(0.3, len(tokens))]
-    return {"text": text, "token_ids": [len(token) for token in tokens], "logprobs": logprobs, "stop_reason": "eos",
-            "stop_logprob": -0.05, "entropies": [0.4] * (len(tokens) + 1), "tokens": tokens}  # fmt: skip
+    generation = {"text": text, "token_ids": [len(token) for token in tokens], "logprobs": logprobs,
+                  "stop_reason": "eos", "ending_logprobs": [-0.05], "entropies": [0.4] * (len(tokens) + 1)}  # fmt: skip
+    return {"generation": generation, "tokens": tokens}
 
 
 def _generated(method: str, answer: dict, picks: list[int], random: np.random.Generator) -> dict:
@@ -136,12 +141,12 @@ def _generated(method: str, answer: dict, picks: list[int], random: np.random.Ge
     samples = []
     for index, pick in enumerate(picks):
         if branching and index == 0:
-            samples.append({**answer, "substitution": None})
+            samples.append({**answer, "cluster": pick, "substitution": None})
             continue
-        position = 3 if branching else None
-        generation = _generation(f"The town is {MEANINGS[pick]}.", random)
-        samples.append({**generation, "substitution": _substitution(position, pick, index) if branching else None})
-    run = sum(len(sample["token_ids"]) - 3 * (sample["substitution"] is not None) for sample in samples)
+        sample = _generation(f"The town is {MEANINGS[pick]}.", random)
+        change = _substitution(3, pick, index) if branching else None
+        samples.append({**sample, "cluster": pick, "substitution": change})
+    run = sum(len(sample["tokens"]) - 3 * (sample["substitution"] is not None) for sample in samples)
     return {"samples": samples, "words": [], "cost": _cost(40, run, gradients=int(branching)), "notes": []}
 
 
@@ -160,10 +165,9 @@ def _cost(prompt: int, run: int, gradients: int = 0) -> dict:
     }
 
 
-def _clustered(picks: list[int]) -> dict:
+def _pairs(picks: list[int]) -> dict:
     size = max(picks) + 1
-    same = np.eye(size).tolist()
-    return {"distinct": picks, "entailment": same, "contradiction": (1 - np.eye(size)).tolist(), "clusters": picks}
+    return {"distinct": picks, "entailment": np.eye(size).tolist(), "contradiction": (1 - np.eye(size)).tolist()}
 
 
 def _measured(plan: Plan, number: int, difficulty: float, drawn: dict, random: np.random.Generator) -> dict:

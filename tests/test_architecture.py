@@ -27,7 +27,6 @@ COLUMNS = [
     {"asking"},
     {"browser"},
     {"views"},
-    {"datasets", "correctness"},
     {"evaluation"},
     {"serving"},
     {"cli"},
@@ -39,21 +38,21 @@ LOCAL = {
         "packing", "prefix_cache",
     )
 }  # fmt: skip
-LOADERS = {"similarity/encoders", "nli/classifier", "correctness/bleurt", "loading/pretrained"}
+LOADERS = {"similarity/encoders", "nli/classifier", "evaluation/correctness/bleurt", "loading/pretrained"}
 ROOMS = {
     "torch": LOADERS | LOCAL | {"models/server/search"},
     "httpx2": {"models/server/connection"},
     "tenacity": {"models/server/connection"},
     "transformers": LOADERS | LOCAL,
     "rich": {"views/terminal", "views/progress", "evaluation/progress_view", "cli/ask"},
-    "rouge_score": {"correctness/rouge"},
+    "rouge_score": {"evaluation/correctness/lexical"},
     "sklearn": {"evaluation/risk_fitting", "evaluation/same_answer_fit"},
     "matplotlib": {"evaluation/reliability_plot", "evaluation/report/figures"},
     "jinja2": {"evaluation/report/page"},
     "pandas": {"evaluation/frames"}
     | {f"evaluation/report/{name}" for name in ("compute", "costs", "figures", "page", "scores", "sections")},
     "pyarrow": set(),
-    "datasets": {"datasets/__init__"},
+    "datasets": {"evaluation/datasets/__init__"},
     "ray": {"evaluation/ray_engine"},
     "fastapi": {"serving/app", "serving/openapi", "serving/listening"},
     "starlette": {f"serving/{name}" for name in ("app", "failures", "guards", "metrics", "streaming")},
@@ -69,7 +68,7 @@ LIGHT = {
     "models/server/served": {"torch", "transformers"},
     "formats/answers": {*ROOMS},
     "measures/measuring": {*ROOMS},
-    "evaluation/results": {*ROOMS},
+    "evaluation/results": {*ROOMS} - {"pydantic"},
 }
 LATE = {"formats": {"views"}}  # a result shows itself in a notebook: imported when it does
 

@@ -16,10 +16,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from conftest import minilm_tokenizer
-from sdlg.correctness import METRICS, THRESHOLDS, is_correct, judge, load_metrics
-from sdlg.correctness.exact_match import ExactMatch, normalised
-from sdlg.correctness.word_forms import folded, words
 from sdlg.errors import BadOption, BadQuestion, ModelNotFound, RunError, UnknownName
+from sdlg.evaluation.correctness import METRICS, THRESHOLDS, is_correct, judge, load_metrics
+from sdlg.evaluation.correctness.lexical import ExactMatch, normalised
+from sdlg.evaluation.correctness.words import folded, words
 
 ROUGE_L, ROUGE_1, EXACT_MATCH = load_metrics(["rouge_l", "rouge_1", "exact_match"])
 LEXICAL = [ROUGE_L, ROUGE_1, EXACT_MATCH]

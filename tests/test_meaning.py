@@ -31,9 +31,9 @@ from sdlg.clustering.same_answer import (
     refuses,
     shared_words,
 )
-from sdlg.correctness import AGREEMENT, judge
-from sdlg.correctness.contains import Contains
-from sdlg.correctness.same_answer import SameAnswerMetric
+from sdlg.evaluation.correctness import AGREEMENT, judge
+from sdlg.evaluation.correctness.lexical import Contains
+from sdlg.evaluation.correctness.same_answer import SameAnswerMetric
 from sdlg.errors import BadOption, ModelNotFound
 from sdlg.evaluation.defaults import DEFAULT_METRICS, headline_metric
 from sdlg.evaluation.report import read_report

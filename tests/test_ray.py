@@ -28,8 +28,8 @@ def _workers_are_not_nice(monkeypatch):
 def plan_of(data, folders, **others):
     changes = {"samples": 3, "max_tokens": 5}
     return make_plan(
-        data, model=folders[0], nli=folders[1], preset="default", changes=changes, methods=("sdlg", "multinomial"),
-        measures=("SE*_SDLG", "PE"), similarity_model="minilm", **others,
+        data, model=folders[0], nli=folders[1], changes=changes, methods=("sdlg", "multinomial"),
+        measures=("SE*_SDLG", "PE", "share_entropy"), **others,
     )  # fmt: skip
 
 
@@ -46,7 +46,7 @@ def workers():
     return [
         process.pid
         for process in psutil.Process().children(recursive=True)
-        if any("_RemoteWorker" in part for part in process.cmdline())
+        if any(part.startswith("ray::Worker") for part in process.cmdline())
     ]
 
 

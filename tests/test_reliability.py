@@ -2,94 +2,13 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import fields
-
 import pytest
 
-from sdlg.errors import CacheUnavailable, RunError, SdlgError
-from sdlg.evaluation.plan import Plan, plan_from
-from sdlg.evaluation.rows import read_generated
-from sdlg.evaluation.store import Store
+from sdlg.errors import CacheUnavailable
 from sdlg.loading import cache_folder
 from sdlg.loading.cache_folder import advice_on, check_files, list_files
 
 # -- what was damaged -------------------------------------------------------------------------------------------
-
-
-def test_a_flipped_byte_in_a_run_is_told_with_its_line(tmp_path):
-    store = Store(tmp_path)
-    for name in ("q1", "q2"):
-        store.append("judge", {"id": name, "scores": {"rouge": 0.5}})
-    assert store.rows("judge")["q2"] == {"id": "q2", "scores": {"rouge": 0.5}}
-    file = store.file("judge")
-    file.write_bytes(file.read_bytes().replace(b'"q2", "scores": {"rouge": 0.5', b'"q2", "scores": {"rouge": 0.7'))
-    with pytest.raises(Exception, match="line 2 is damaged; remove that line"):
-        store.rows("judge")
-
-
-DESCRIPTION = {
-    "format": "sdlg.run/1",
-    "data": {"name": "d"},
-    "plan": {"model": "m", "nli": "n", "preset": "default", "methods": ["sdlg"], "options": {"samples": 3}},
-}
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"data": {}},
-        {"data": {"name": None}},
-        {"order": [1]},
-        {"sessions": 3},
-        {"plan": {**DESCRIPTION["plan"], "options": []}},
-        {"plan": {**DESCRIPTION["plan"], "options": {"samples": 10**400}}},
-        {"plan": {**DESCRIPTION["plan"], "methods": "sdlg"}},
-        {"crc32": "00000000"},
-    ],
-    ids=str,
-)
-def test_a_damaged_description_of_a_run_is_told(tmp_path, change):
-    store = Store(tmp_path)
-    store.rewrite(DESCRIPTION)
-    assert store.read_description() == DESCRIPTION
-    store.description.write_text(json.dumps({**DESCRIPTION, **change}))
-    with pytest.raises(RunError, match=r"run\.json is damaged"):
-        store.read_description()
-
-
-@pytest.mark.parametrize(
-    ("stage", "row"),
-    [
-        ("generate", {"id": "q", "question": "q", "answer": [], "methods": {}}),
-        ("generate", {"id": "q", "skipped": 3}),
-        ("cluster", {"id": "q", "methods": {"sdlg": {"distinct": ["a"], "entailment": [["x"]]}}}),
-        ("measure", {"id": "q", "values": {"sdlg": {"PE": [10**400]}}}),
-        ("measure", {"id": "q", "values": {"sdlg": {"PE": 1.0}}}),
-        ("measure", {"id": "q", "reasons": {"sdlg": ["PE"]}}),
-        ("judge", {"id": "q", "scores": {"rouge": "high"}}),
-        ("judge", {"id": 3, "scores": {}}),
-    ],
-)
-def test_a_row_of_a_run_that_is_none_is_told_with_its_line(tmp_path, stage, row):
-    store = Store(tmp_path)
-    store.append(stage, row)
-    with pytest.raises(RunError, match=f"{stage}.jsonl, line 1 is damaged; remove that line"):
-        store.rows(stage)
-
-
-@pytest.mark.parametrize("words", [[{}], [3], "x"], ids=str)
-def test_a_row_whose_parts_are_none_is_told_with_its_question(words):
-    sampled = {"samples": [{"text": "a"}], "words": words}
-    with pytest.raises(RunError, match="a row of question 'q' is damaged"):
-        read_generated({"id": "q", "question": "q", "answer": {"text": "a"}, "methods": {"sdlg": sampled}})
-
-
-def test_a_plan_of_other_kinds_is_told(tmp_path):
-    with pytest.raises(SdlgError):
-        plan_from(
-            {**dict.fromkeys((f.name for f in fields(Plan)), ()), "preset": "default", "options": {"samples": [3]}}
-        )
 
 
 @pytest.mark.parametrize(

@@ -189,8 +189,8 @@ def test_auroc_lines_follow_the_number_of_samples(report, folders):
 
 def test_clusters_are_counted_and_compared_as_ratios_of_means(report, folders):
     def mean(method, n):
-        clustered = rows_of(folders[0], "cluster").values()
-        return np.mean([len(set(found["methods"][method]["clusters"][:n])) for found in clustered])
+        sampled = [row["methods"][method] for row in rows_of(folders[0], "generate").values() if "methods" in row]
+        return np.mean([len({sample["cluster"] for sample in found["samples"][:n]}) for found in sampled])
 
     line = where(drawn(report, "clusters-samples"), run=TRUTHFUL, score="SE*_SDLG")
     assert line["clusters"].tolist() == pytest.approx([mean("sdlg", n) for n in range(1, 11)])
@@ -392,7 +392,7 @@ def test_scores_are_compared_with_perplexity_and_their_cost_stands_beside_them(c
 
 def test_time_is_sampling_and_judging_by_hand(costed, cost_table):
     """0.5 s for the answer, 2 s for the samples, 0.02 s for each of the pairs of distinct texts."""
-    clusters = [row["methods"]["sdlg"]["distinct"] for row in rows_of(costed, "cluster").values()]
+    clusters = [row["pairs"]["sdlg"]["distinct"] for row in rows_of(costed, "generate").values() if "pairs" in row]
     asked = np.mean([len(set(one)) * (len(set(one)) - 1) for one in clusters])
     expected = (0.5 + 2.0 + 0.02 * asked) / 0.5
     assert cost_table.loc["semantic entropy, SDLG, N = 10", "time, × the answer"] == pytest.approx(expected)
@@ -474,7 +474,7 @@ def test_no_question_is_shown_where_examples_are_left_out(tmp_path):
     assert "Which is town number" in render_page(read_report([folder]))
     report = read_report([folder], ["examples"])
     assert "Which is town number" not in render_page(report) + report_json(report)
-    with pytest.raises(UnknownName, match="unknown section 'exmples'; choose from: ablation"):
+    with pytest.raises(UnknownName, match="unknown section 'exmples'; did you mean examples"):
         read_report([folder], ["exmples"])
 
 
@@ -545,7 +545,7 @@ def test_an_export_has_all_questions_samples_costs_and_values(tmp_path):
 
 def unfinished(folder, kept):
     """The run with so many lines of each stage after the first."""
-    for stage in ("cluster", "measure", "judge"):
+    for stage in ("measure", "judge"):
         path = folder / f"{stage}.jsonl"
         path.write_text("".join(path.read_text().splitlines(keepends=True)[:kept]))
     return folder
@@ -560,7 +560,7 @@ def test_an_unfinished_run_is_reported_as_far_as_it_came(tmp_path):
 
 def test_a_report_of_nothing_is_an_error_that_says_why(tmp_path):
     begun = unfinished(write_run(tmp_path / "begun", questions=5), 0)
-    with pytest.raises(RunError, match=r"2 generated, 0 clustered.*Let the run go on.*--out .*begun"):
+    with pytest.raises(RunError, match=r"2 generated, 0 measured.*Let the run go on.*--out .*begun"):
         read_report([begun])
     unusable = write_run(tmp_path / "unusable", questions=3)
     with pytest.raises(RunError, match=r"3 were skipped, mostly since the answer is empty.*on other questions"):

@@ -11,14 +11,10 @@ import pytest
 from sdlg.formats.answers import parse_row
 from sdlg.formats.files import one_writer
 
-from fakes import CAPITAL, MEANINGS, NEUTRAL, FakeNli, fake_pipeline
+from fakes import CAPITAL, MEANINGS, FakeNli, fake_pipeline
 from sdlg import Pipeline, ScriptedModel
 from sdlg.cli import main
 from sdlg.errors import Cancelled, InputUnavailable, NotSupported, ServerFailed, TimedOut, UsageError
-from sdlg.evaluation import run_models
-from sdlg.evaluation.plan import make_plan
-from sdlg.evaluation.results import load_run
-from sdlg.evaluation.run import run_evaluation
 from sdlg.measures import MeasureInputs, inputs_of
 from sdlg.measures.inputs import InputModels, compute_inputs
 from sdlg.measures.measuring import chosen_measures, measure
@@ -27,22 +23,6 @@ from sdlg.options import STRATEGIES
 from sdlg.records import Question
 
 QUESTION = "What is the capital of France?"
-
-
-def evaluated(tmp_path, monkeypatch, script, *, nli=None, **plan):
-    """A run of one question on a script."""
-    monkeypatch.setattr(
-        run_models, "load_model", lambda *_, **__: script if hasattr(script, "decode") else ScriptedModel(script)
-    )
-    monkeypatch.setattr(run_models, "load_nli", lambda *_, **__: nli or FakeNli(MEANINGS))
-    data = tmp_path / "questions.jsonl"
-    data.write_text(json.dumps({"id": "q", "question": QUESTION, "references": ["It is Paris"]}) + "\n")
-    changes = {"samples": 4, **plan.pop("changes", {})}
-    made = make_plan(
-        str(data), model="scripted", nli="fake", preset="default", changes=changes, similarity_model="minilm", **plan
-    )
-    run_evaluation(made, tmp_path / "run")
-    return load_run(tmp_path / "run")
 
 
 # -- a stop string that begins before the changed token ---------------------------------------------------------
@@ -65,11 +45,6 @@ def test_a_line_of_ask_is_a_row_of_score_wherever_its_ending_began():
     _, inputs = parse_row(result.to_json())
     assert inputs.branchings == tuple(sample.branching for sample in result.samples)
     assert inputs.logprobs == inputs_of(result.samples).logprobs
-
-
-def test_a_run_measures_branches_whose_ending_began_before_the_change(tmp_path, monkeypatch):
-    run = evaluated(tmp_path, monkeypatch, ENDS_EARLY, methods=("sdlg",), measures=("SE*_SDLG",), changes=STOPS)
-    assert math.isfinite(run.values("sdlg", "SE*_SDLG")[0])
 
 
 def test_lines_of_the_format_before_are_still_read():
@@ -117,21 +92,6 @@ def test_what_one_measure_cannot_have_is_a_reason_beside_the_others(error):
     assert str(error) in measured.reasons["DSE"]
 
 
-def test_a_server_that_is_down_for_a_moment_is_never_stored_as_a_missing_value(tmp_path, monkeypatch):
-    class Down(ScriptedModel):
-        def score(self, *_, **__):
-            raise ServerFailed("down for a moment")
-
-        def decode(self, request):
-            if request.alternatives_above == 1e-9:  # as P(True) asks
-                raise ServerFailed("down for a moment")
-            return super().decode(request)
-
-    with pytest.raises(ServerFailed):
-        evaluated(tmp_path, monkeypatch, Down(CAPITAL), methods=("sdlg",), measures=("P(True)",))
-    assert not (tmp_path / "run" / "measure.jsonl").exists()
-
-
 # -- the model's opinion of itself ------------------------------------------------------------------------------
 
 
@@ -146,65 +106,6 @@ def test_p_true_of_a_model_without_log_probabilities_is_unavailable_in_words():
     model.capabilities = able
     measured = measure(MeasureInputs(texts=("a", "b")), Question("q"), chosen_measures(["P(True)"]), InputModels(model))
     assert "does not tell what else it could have said" in measured.reasons["P(True)"]
-
-
-class Letters(ScriptedModel):
-    """Prefers the last option it is offered."""
-
-    def __init__(self):
-        super().__init__(CAPITAL)
-
-    def prompt(self, question, style, stop=None):
-        made = super().prompt(question, style)
-        self.options = question.text.count("\n(")
-        return made
-
-    def decode(self, request):
-        if request.alternatives_above != 1e-9:
-            return super().decode(request)
-        letters = "ABCDEF"[: self.options]
-        shares = {letter: 0.1 / max(len(letters) - 1, 1) for letter in letters} | {letters[-1]: 0.9}
-        asking = ScriptedModel({"": shares})
-        asking.capabilities = self.capabilities
-        decoded = asking.decode(request)
-        self._spelled = asking
-        return decoded
-
-    def text(self, token_ids):
-        spelled = getattr(self, "_spelled", None)
-        return spelled.text(token_ids) if spelled else super().text(token_ids)
-
-
-def test_self_assessment_is_about_the_clusters_it_is_measured_with(tmp_path, monkeypatch):
-    """Under another clustering there are other options to choose from: never those of the run's own."""
-    merging = FakeNli(lambda one, other: NEUTRAL)
-    measures = ("clustered_self_assessment_entropy", "CSA", "number_of_clusters")
-    run = evaluated(
-        tmp_path, monkeypatch, Letters(), nli=merging, methods=("sdlg",), measures=measures,
-        clusterings=("not_contradiction+greedy_first",),
-    )  # fmt: skip
-    other = "@ not_contradiction+greedy_first"
-    assert run.values("sdlg", "number_of_clusters")[0] > 1
-    assert run.values("sdlg", f"number_of_clusters {other}")[0] == 1
-    assert run.values("sdlg", "CSA")[0] > 0
-    assert run.values("sdlg", f"CSA {other}")[0] == 0  # one option, which is all there is
-
-
-# -- the answer that is judged is the one that is measured ------------------------------------------------------
-
-
-def test_measures_of_the_answer_are_of_the_answer_that_is_judged(tmp_path, monkeypatch):
-    method, measures = "multinomial:temperature=2", ("G-NLL", "MSP", "PE")
-    script = {"": {"Paris": 0.6, "Lyon": 0.4}}
-    run = evaluated(
-        tmp_path, monkeypatch, script, methods=(method,), measures=measures, changes={"samples": 6, "seed": 5}
-    )
-    generated = run.generated["q"]
-    drawn = generated.methods[run.methods[0]].generations
-    assert drawn[0].text != generated.answer.text  # or this shows nothing
-    assert run.values(run.methods[0], "G-NLL")[0] == pytest.approx(-math.log(0.6))
-    assert run.values(run.methods[0], "MSP", 1)[0] == pytest.approx(0.6)
-    assert run.values(run.methods[0], "PE")[0] == pytest.approx(-sum(g.logprob for g in drawn) / len(drawn))
 
 
 # -- numbers that keep their meaning ----------------------------------------------------------------------------
@@ -303,10 +204,3 @@ def test_a_pipe_is_read_by_the_rules_of_a_file(tmp_path, scripted, monkeypatch, 
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(garbage)))
     assert main(["ask"]) == UsageError.exit_code
     assert "must be UTF-8" in capsys.readouterr().err
-
-
-def test_the_stages_of_another_run_are_not_gone_on_with(tmp_path, monkeypatch):
-    evaluated(tmp_path, monkeypatch, CAPITAL, methods=("sdlg",), measures=("PE",))
-    (tmp_path / "run" / "generate.jsonl").unlink()
-    with pytest.raises(UsageError, match="--samples"):
-        evaluated(tmp_path, monkeypatch, CAPITAL, methods=("sdlg",), measures=("PE",), changes={"samples": 3})

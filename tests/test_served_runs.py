@@ -24,10 +24,10 @@ from sdlg.cli import main
 from sdlg.errors import (
     SdlgError,
 )
-from sdlg.evaluation import run_models
 from sdlg.evaluation.store import STAGES, Store
 from sdlg.models.server.served import connect
 from served import ASKED, HASTE, PATIENCE, QUESTION, ROME, Nli, is_branch, pipeline, until
+from test_evaluation import stored
 
 pytestmark = pytest.mark.usefixtures("plain_environment")
 
@@ -123,8 +123,7 @@ RUN = [f"Question {k}?" for k in range(6)]
 
 @pytest.fixture
 def fake_nli(monkeypatch):
-    monkeypatch.setattr("sdlg.pipeline.load_nli", lambda name, **_: Nli(name=name))
-    monkeypatch.setattr(run_models, "load_nli", lambda name, **_: Nli(name=name))
+    monkeypatch.setattr("sdlg.loaded.load_nli", lambda name, *_, **__: Nli(name=name))
 
 
 def asked_of(server):
@@ -149,7 +148,7 @@ def test_a_run_is_gone_on_with_by_any_name_of_its_model(serve, tmp_path, fake_nl
     monkeypatch.setenv("OPENAI_BASE_URL", server.url)
     for used in (name, *NAMES_OF_ONE):
         model = used.format(server.url)
-        assert main(["ask", QUESTION, "--out", str(out), "--model", model, "--retry-seconds", str(PATIENCE)]) == 0
+        assert main(["ask", QUESTION, "--out", str(out), "--model", model, "--set", f"retry_seconds={PATIENCE}"]) == 0
     assert capsys.readouterr().err.count("nothing is left to do") == len(NAMES_OF_ONE)
 
 
@@ -161,8 +160,8 @@ def test_asking_goes_on_where_a_server_died(tmp_path, fake_nli, capsys, in_fligh
     def ask(server, path):
         return main([
             "ask", "--file", str(questions), "--out", str(path), "--model", server.url, "--samples", "3",
-            "--retry-seconds", str(HASTE), "--in-flight", str(in_flight), "--seed", "3",
-            "--branch-strategy", "multinomial",
+            "--set", f"retry_seconds={HASTE}", "--set", f"in_flight={in_flight}", "--set", "seed=3",
+            "--set", "branch_strategy=multinomial",
         ])  # fmt: skip
 
     with FakeServer("llama", CAPITAL) as server:
@@ -184,15 +183,6 @@ def test_asking_goes_on_where_a_server_died(tmp_path, fake_nli, capsys, in_fligh
     assert rows_of(out) == rows_of(undisturbed)
 
 
-def stored(folder):
-    """All rows of a run, but for how long they took."""
-    found = {stage: Store(folder).rows(stage) for stage in STAGES}
-    for rows in found.values():
-        for row in rows.values():
-            row.pop("seconds", None)
-    return found
-
-
 @pytest.mark.parametrize("in_flight", [1, 3])
 def test_an_evaluation_goes_on_where_a_server_died(tmp_path, fake_nli, capsys, in_flight):
     data = tmp_path / "q.jsonl"
@@ -201,8 +191,8 @@ def test_an_evaluation_goes_on_where_a_server_died(tmp_path, fake_nli, capsys, i
     def evaluate(server, folder):
         return main([
             "eval", "--data", str(data), "--out", str(folder), "--model", server.url, "--nli", "fake",
-            "--methods", "sdlg,multinomial", "--measures", "SE*_SDLG,PE,semantic_entropy_frequency",
-            "--samples", "3", "--retry-seconds", str(HASTE), "--in-flight", str(in_flight),
+            "--methods", "sdlg,multinomial", "--measures", "SE*_SDLG,PE,DSE,share_entropy",
+            "--samples", "3", "--set", f"retry_seconds={HASTE}", "--set", f"in_flight={in_flight}",
         ])  # fmt: skip
 
     with FakeServer("llama", CAPITAL, others={"Question 2?": ROME}) as server:
@@ -247,12 +237,12 @@ def test_a_chat_endpoint_can_be_evaluated_and_asked_what_it_thinks_of_its_answer
     assert main([
         "eval", "--data", str(data), "--out", str(folder), "--model", server.url, "--nli", "fake", "--samples", "3",
         "--methods", "multinomial", "--measures", "P(True),clustered_self_assessment",
-        "--retry-seconds", str(PATIENCE),
+        "--set", f"retry_seconds={PATIENCE}",
     ]) == 0  # fmt: skip
     (row,) = Store(folder).rows("measure").values()
-    found = row["values"]["multinomial"]
+    found = row.values["multinomial"]
     assert [values[-1] for values in found.values()] == [pytest.approx(0.2 / 0.9)] * 2
-    assert row["reasons"] == {"multinomial": {}}
+    assert row.reasons == {"multinomial": {}}
 
 
 def test_one_question_that_a_search_is_refused_is_no_reason_to_stop(serve, tmp_path, fake_nli):

@@ -17,15 +17,15 @@ import numpy as np
 import pandas as pd
 
 from .results import RunResults
-from .rows import ANSWER, Generated, MethodClusters
+from .store import ANSWER, CLUSTERS, GeneratedRow
 
 Row = dict[str, Any]
 
 
 def stage_counts(run: RunResults) -> dict[str, int]:
     """Return how many questions passed each stage."""
-    stages = {"generated": run.generated.keys() - run.skipped.keys(), "clustered": run.clustered,
-              "measured": run.measured, "judged": run.judged}  # fmt: skip
+    generated = run.generated.keys() - run.skipped.keys()
+    stages = {"generated": generated, "measured": run.measured, "judged": run.judged}
     return {name: len(rows) for name, rows in stages.items()}
 
 
@@ -34,8 +34,8 @@ def questions_frame(run: RunResults) -> pd.DataFrame:
     return pd.DataFrame([_question(run, name, generated) for name, generated in run.generated.items()])
 
 
-def _question(run: RunResults, name: str, generated: Generated) -> Row:
-    answer, judged, clustered = generated.answer, run.judged.get(name), run.clustered.get(name)
+def _question(run: RunResults, name: str, generated: GeneratedRow) -> Row:
+    answer, judged = generated.answer, run.judged.get(name)
     scores = judged.scores if judged else {}
     without = (judged.scores_without_stock if judged else None) or {}
     return {
@@ -47,8 +47,8 @@ def _question(run: RunResults, name: str, generated: Generated) -> Row:
         "prompt_tokens": generated.cost.prompt_tokens,
         "answer_tokens": generated.cost.forward_tokens,
         "answer_seconds": generated.seconds.get(ANSWER, np.nan),
-        "nli_pairs": clustered.nli_pairs if clustered else np.nan,
-        "cluster_seconds": clustered.seconds if clustered else np.nan,
+        "nli_pairs": generated.nli_pairs if answer else np.nan,
+        "cluster_seconds": generated.seconds.get(CLUSTERS, np.nan),
         **{metric: scores.get(metric, np.nan) for metric in run.metrics},
         **{f"{metric}_without_stock": without.get(metric, np.nan) for metric in run.metrics if run.has_stock},
     }
@@ -56,13 +56,12 @@ def _question(run: RunResults, name: str, generated: Generated) -> Row:
 
 def samples_frame(run: RunResults) -> pd.DataFrame:
     """Return all samples of a run, in the order in which they were drawn."""
-    return pd.DataFrame([row for name, generated in run.generated.items() for row in _samples(run, name, generated)])
+    return pd.DataFrame([row for name, generated in run.generated.items() for row in _samples(name, generated)])
 
 
-def _samples(run: RunResults, name: str, generated: Generated) -> Iterator[Row]:
-    clustered = run.clustered.get(name)
+def _samples(name: str, generated: GeneratedRow) -> Iterator[Row]:
     for method, sampled in generated.methods.items():
-        clusters = clustered.methods.get(method) if clustered else None
+        pairs = generated.pairs[method]
         for place, sample in enumerate(sampled.samples):
             change, logprobs = sample.substitution, sample.generation.decision_logprobs
             yield {
@@ -78,20 +77,10 @@ def _samples(run: RunResults, name: str, generated: Generated) -> Iterator[Row]:
                 "position": -1 if change is None else change.position,  # of the substitution; −1: none
                 "changed": change.original if change else None,
                 "changed_to": change.replacement if change else None,
-                **_clustered(clusters, place),
+                "cluster": sample.cluster,
+                "distinct": pairs.distinct[place],  # the number of its text
+                "asked_pairs": pairs.asked(place + 1),  # of all samples up to it
             }
-
-
-def _clustered(clusters: MethodClusters | None, place: int) -> Mapping[str, float]:
-    """Return the sample's cluster, its text's number, and the pairs that were asked of all samples up to it."""
-    if clusters is None:
-        return {"cluster": np.nan, "distinct": np.nan, "asked_pairs": np.nan}
-    table = clusters.table
-    return {
-        "cluster": clusters.clusters[place],
-        "distinct": table.distinct[place],
-        "asked_pairs": table.asked(place + 1),
-    }
 
 
 def costs_frame(run: RunResults) -> pd.DataFrame:

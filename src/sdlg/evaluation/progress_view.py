@@ -1,7 +1,7 @@
 """A run as it goes, on standard error, and what came of it, on standard output.
 
-In: `Progress` after each question. Out: a bar with rate, time left and running AUROC where there is a terminal, a line
-every half minute where there is none; at the end a table.
+In: `RunProgress` after each question. Out: a bar with the time left where there is a terminal, a line every half minute
+where there is none; at the end a table.
 """
 
 from __future__ import annotations
@@ -9,153 +9,108 @@ from __future__ import annotations
 import sys
 import time
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from types import TracebackType
 from typing import TextIO
 
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
-from rich.progress import Progress as Bar
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from ..correctness import is_correct
 from ..views.terminal import visible
 from .defaults import HEADLINE_THRESHOLD, headline_metric
 from .results import PAPER_COLUMNS, RunResults, load_run, stored_name
 from .run import RunProgress
-from .statistics import Figure, auroc
+from .statistics import auroc
 
-THRESHOLD = HEADLINE_THRESHOLD
 FEW = 20  # of a class
 _SECONDS_BETWEEN_LINES = 30.0
 
 
-class RunningAuroc:
-    """The paper's estimator of each method against the best judge there is, of the questions so far."""
+class ProgressLines:
+    """A line every half minute: for logs."""
 
     def __init__(self) -> None:
-        self._wrong: list[bool] = []
-        self._scores: dict[str, list[float]] = {}
-
-    def add(self, progress: RunProgress) -> None:
-        """One more question."""
-        values = progress.rows.get("measure", {}).get("values", {})
-        scores = progress.rows.get("judge", {}).get("scores", {})
-        if not scores or not values:
-            return
-        self._wrong.append(not is_correct(scores[headline_metric(tuple(scores))], THRESHOLD))
-        for method, measures in values.items():
-            curve = measures.get(stored_name(headline(method)))
-            last = curve[-1] if curve else None
-            self._scores.setdefault(method, []).append(float("nan") if last is None else last)
-
-    def __str__(self) -> str:
-        if len(self._wrong) < 2:
-            return ""
-        right = len(self._wrong) - sum(self._wrong)
-        shown = [f"{right}/{len(self._wrong)} right"]
-        for method, scores in self._scores.items():
-            value = auroc(scores, self._wrong, resamples=0).value if len(scores) == len(self._wrong) else float("nan")
-            if value == value:  # NaN: one class only, so far
-                shown.append(f"{method.split(':')[0]} {value:.2f}")
-        return " · ".join(shown)
-
-
-def headline(method: str) -> str:
-    """The paper's proper semantic entropy of a method's samples."""
-    return PAPER_COLUMNS["SE*_SDLG"][1] if method.split(":")[0] == "sdlg" else PAPER_COLUMNS["SE*_MS"][1]
-
-
-class RunProgressLine:
-    """Use it as a context manager; hand `watch` and `announce` to the run."""
-
-    def __init__(self) -> None:
-        self._console = Console(file=sys.stderr)
-        self._running, self._last_line = RunningAuroc(), 0.0
-        texts = (TextColumn("{task.fields[shown]}"), TextColumn("[dim]{task.fields[doing]}"))
-        columns = (BarColumn(), MofNCompleteColumn(), *texts)
-        self._bar = Bar(*columns, console=self._console, transient=True) if self._console.is_terminal else None
-        self._task = self._bar.add_task("", total=None, shown="", doing="") if self._bar else None
+        self._last = 0.0
 
     def watch(self, progress: RunProgress) -> None:
-        """A question is finished."""
-        self._running.add(progress)
-        shown = f"{_rate(progress)} · {_time_left(progress.seconds_left)} {self._running}"
-        if self._bar is not None and self._task is not None:
-            self._bar.update(self._task, completed=progress.finished, total=progress.total, shown=shown)
-        elif time.monotonic() - self._last_line > _SECONDS_BETWEEN_LINES or progress.finished == progress.total:
-            self._last_line = time.monotonic()
-            print(f"sdlg: {progress.finished}/{progress.total} · {shown}", file=sys.stderr, flush=True)
+        """Note that a question is finished."""
+        if time.monotonic() - self._last > _SECONDS_BETWEEN_LINES or progress.finished == progress.total:
+            self._last = time.monotonic()
+            each = progress.seconds / max(progress.done_now, 1)
+            left = each * (progress.total - progress.finished) / 60
+            shown = f"{progress.finished}/{progress.total} · {each:.1f} s a question · {left:.0f} min left"
+            print(f"sdlg: {shown}", file=sys.stderr, flush=True)
 
     def announce(self, doing: str) -> None:
-        """What is being done now."""
-        if self._bar is not None and self._task is not None:
-            self._bar.update(self._task, doing=escape(visible(doing)))
-
-    def __enter__(self) -> RunProgressLine:
-        if self._bar is not None:
-            self._bar.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._bar is not None:
-            self._bar.stop()
+        """Show nothing of single steps."""
 
 
-def run_progress() -> RunProgressLine:
-    """For one run."""
-    return RunProgressLine()
+class ProgressBar(ProgressLines):
+    """A bar: for terminals."""
+
+    def __init__(self, bar: Progress) -> None:
+        super().__init__()
+        self._bar, self._task = bar, bar.add_task("", total=None)
+
+    def watch(self, progress: RunProgress) -> None:
+        """Note that a question is finished."""
+        self._bar.update(self._task, completed=progress.finished, total=progress.total)
+
+    def announce(self, doing: str) -> None:
+        """Show what is being done now."""
+        self._bar.update(self._task, description=escape(visible(doing)))
 
 
-def _rate(progress: RunProgress) -> str:
-    return f"{progress.seconds / max(progress.done_now, 1):.1f} s a question"
-
-
-def _time_left(seconds: float) -> str:
-    minutes = round(seconds / 60)
-    if minutes < 1:
-        return f"{seconds:.0f} s left"
-    return f"{minutes} min left" if minutes < 120 else f"{minutes / 60:.1f} h left"
+@contextmanager
+def run_progress() -> Iterator[ProgressLines]:
+    """Show one run: hand `watch` and `announce` to it."""
+    console = Console(file=sys.stderr)
+    if not console.is_terminal:
+        yield ProgressLines()
+        return
+    columns = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), TextColumn("[dim]{task.description}"))
+    with Progress(*columns, console=console, transient=True) as bar:
+        yield ProgressBar(bar)
 
 
 # -- what came of it --------------------------------------------------------------------------------------------
 
 
-def print_summary(folder: Path, output: TextIO) -> None:
-    """Questions, skips, and the AUROC of each method."""
+def print_summary(folder: Path, output: TextIO) -> bool:
+    """Print questions, skips, and the AUROC of each method. Return whether any question could be asked."""
     run = load_run(folder)
     console = Console(file=output, highlight=False, soft_wrap=True)
-    evaluated = run.config["data"]["evaluated"]
-    shown = f"{folder}: {len(run.ids)} of {evaluated} questions of {run.data} went through all stages"
+    total, skipped = run.description.data.evaluated, run.skipped
+    shown = f"{folder}: {len(run.ids)} of {total} questions of {run.data} went through all stages"
     console.print(visible(shown), markup=False)
-    for reason, count in Counter(run.skipped.values()).most_common(5):
+    for reason, count in Counter(skipped.values()).most_common(5):
         console.print(visible(f"  {count} skipped: {reason}"), markup=False)
     if run.ids and run.metrics:
-        metric = headline_metric(run.metrics)
-        right = int((run.wrong(metric, THRESHOLD) == 0).sum())
-        console.print(f"{right} answers are right ({metric} ≥ {THRESHOLD})")
-        console.print(_auroc_table(run))
-        if min(right, len(run.ids) - right) < FEW:
-            console.print(
-                f"fewer than {FEW} answers are right, or wrong: these AUROCs say little, whatever their intervals"
-            )
-    console.print(f"next: sdlg report {folder} -o report.html", markup=False)
+        _print_aurocs(run, console)
+    if len(skipped) < total:
+        done = len(run.ids) + len(skipped) == total
+        following = f"sdlg report {folder} -o report.html" if done else f"sdlg eval --out {folder}"
+        console.print(f"next: {following}", markup=False)
+    return len(skipped) < total
 
 
-def _auroc_table(run: RunResults) -> Table:
+def _print_aurocs(run: RunResults, console: Console) -> None:
+    metric = headline_metric(run.metrics)
+    wrong = run.wrong(metric, HEADLINE_THRESHOLD)
+    right = int((wrong == 0).sum())
+    console.print(f"{right} answers are right ({metric} ≥ {HEADLINE_THRESHOLD})")
     table = Table("method", "measure", "AUROC", "95 % interval", box=None, pad_edge=False)
-    wrong = run.wrong(headline_metric(run.metrics), THRESHOLD)
     for label, (sampler, measure) in PAPER_COLUMNS.items():
         for method in run.methods_of(sampler):
             if stored_name(measure) in run.measures(method):
-                table.add_row(method, label, *_shown(auroc(run.values(method, measure), wrong)))
-    return table
-
-
-def _shown(figure: Figure) -> tuple[str, str]:
-    if figure.reason:
-        return "–", figure.reason
-    return f"{figure.value:.3f}", f"{figure.low:.3f} – {figure.high:.3f}"
+                found = auroc(run.values(method, measure), wrong)
+                ends = f"{found.low:.3f} – {found.high:.3f}"
+                table.add_row(method, label, *(("–", found.reason) if found.reason else (f"{found.value:.3f}", ends)))
+    console.print(table)
+    if min(right, len(run.ids) - right) < FEW:
+        console.print(
+            f"fewer than {FEW} answers are right, or wrong: these AUROCs say little, whatever their intervals"
+        )

@@ -1,32 +1,130 @@
 """A run on disk: `run.json` and one append-only JSONL file per stage, readable by anyone.
 
-In: rows, one per question and stage. Out: the same rows, also after a `kill -9`: a row is there when `append` returns,
-and a torn last line is cut off when the run is opened again. Later rows of a question add to its earlier ones.
+In: a row per question and stage. Out: the same rows, also after a `kill -9`: a row is there when `append` returns, and
+a torn last line is cut off when the run is opened again. Later rows of a question add to its earlier ones.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, TypedDict
 
-from filelock import FileLock, Timeout
-
+from ..clustering import PairTable
 from ..errors import BadOption, RunError, UsageError
-from ..formats.files import write_whole
-from ..formats.lines import NAME as CHECKSUM
-from ..formats.lines import is_intact, seal
-from ..options import told_differences
-from .plan import Plan, plan_from
-from .rows import StageRow
-from .shapes import DESCRIPTION, ROWS, fits
+from ..files import CHECKSUM, checksum, is_intact, one_writer, seal, write_whole
+from ..options import differences
+from ..records import Cost, Sample, Sampled
+from ..schema import adapter, read_record
+from .plan import Plan
 
-FORMAT = "sdlg.run/1"
-STAGES = ("generate", "cluster", "measure", "judge")
+FORMAT: Literal["sdlg.run/1"] = "sdlg.run/1"
+STAGES = ("generate", "measure", "judge")
+ANSWER, CLUSTERS = "answer", "clusters"  # among the seconds, beside the methods
+
+
+# -- rows -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class GeneratedRow:
+    """The initial answer and every method's samples in their clusters; or why the question was skipped."""
+
+    id: str
+    question: str
+    skipped: str = ""
+    answer: Sample | None = None  # None: it was skipped
+    methods: Mapping[str, Sampled] = field(default_factory=dict)
+    pairs: Mapping[str, PairTable] = field(default_factory=dict)  # method → what the NLI model says of its answers
+    nli_pairs: int = 0  # that were asked for the clusters, and for measures of all pairs
+    cost: Cost = field(default_factory=Cost)  # of the initial answer
+    parameters: Mapping[str, int | None] = field(default_factory=dict)  # of the two models
+    seconds: Mapping[str, float] = field(default_factory=dict)  # of the answer, each method's samples, the clusters
+
+    def __post_init__(self) -> None:
+        if (self.answer is None) == (not self.skipped) or self.pairs.keys() != self.methods.keys():
+            raise ValueError("a question has an answer, and samples and pairs of each method; or it was skipped")
+
+    def merged(self, later: GeneratedRow) -> GeneratedRow:
+        """Return the later row."""
+        return later
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredRow:
+    """Measures of every method's samples."""
+
+    id: str
+    values: Mapping[str, Mapping[str, tuple[float | None, ...]]] = field(
+        default_factory=dict
+    )  # with 1, 2, …, N samples
+    reasons: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # why a measure has no value
+
+    def merged(self, later: MeasuredRow) -> MeasuredRow:
+        """Return the measures of both."""
+        return MeasuredRow(self.id, _both(self.values, later.values), _both(self.reasons, later.reasons))
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedRow:
+    """How right the initial answer is, by each metric."""
+
+    id: str
+    scores: Mapping[str, float] = field(default_factory=dict)
+    reference: str = ""  # the first one
+    scores_without_stock: Mapping[str, float] | None = None  # None: there are no stock references
+
+    def merged(self, later: JudgedRow) -> JudgedRow:
+        """Return the scores of both."""
+        stock, more = self.scores_without_stock, later.scores_without_stock
+        both = None if stock is None and more is None else {**(stock or {}), **(more or {})}
+        return replace(later, scores={**self.scores, **later.scores}, scores_without_stock=both)
+
+
+def _both(old: Mapping[str, Mapping[str, Any]], new: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+    return {name: {**old.get(name, {}), **new.get(name, {})} for name in {**old, **new}}
+
+
+class QuestionRows(TypedDict, total=False):
+    """What there is of a question, by stage."""
+
+    generate: GeneratedRow
+    measure: MeasuredRow
+    judge: JudgedRow
+
+
+Row = GeneratedRow | MeasuredRow | JudgedRow
+_ROWS: Mapping[str, Any] = {"generate": GeneratedRow, "measure": MeasuredRow, "judge": JudgedRow}
+
+
+# -- run.json ---------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class DataFacts:
+    """Which data a run is about."""
+
+    name: str
+    sha256: str = ""
+    rows: int = 0
+    evaluated: int = 0
+    format: str = ""  # what stands before the question
+    folder: str | None = None  # where the data was
+
+
+@dataclass(frozen=True, slots=True)
+class Description:
+    """What a run is: run.json."""
+
+    plan: Plan
+    data: DataFacts
+    order: tuple[str, ...] = ()  # ids of the questions, as they were drawn
+    sessions: tuple[Mapping[str, str], ...] = ()  # when it was worked on, with which versions
+    format: Literal["sdlg.run/1"] = FORMAT
 
 
 class Store:
@@ -40,48 +138,48 @@ class Store:
         """The file that says what the run is."""
         return self.folder / "run.json"
 
-    def read_description(self) -> StageRow:
-        """What the run is, as it was written when it began."""
+    def file(self, stage: str) -> Path:
+        """A stage's file."""
+        return self.folder / f"{stage}.jsonl"
+
+    @property
+    def has_rows(self) -> bool:
+        """Whether any question has been worked on."""
+        files = [self.file(stage) for stage in STAGES]
+        return any(file.exists() and file.stat().st_size > 0 for file in files)
+
+    def read_description(self) -> Description:
+        """Return what the run is, as it was written when it began."""
         try:
-            description = json.loads(self.description.read_text(encoding="utf-8"))
+            document = json.loads(self.description.read_text(encoding="utf-8"))
         except FileNotFoundError:
             raise BadOption(f"{self.folder} is no run: it has no run.json (sdlg eval --out {self.folder})") from None
         except (OSError, ValueError, RecursionError) as error:
             raise RunError(f"cannot read {self.description}: {error}") from error
-        if not isinstance(description, dict) or description.get("format") != FORMAT:
+        if not isinstance(document, dict) or document.get("format") != FORMAT:
             raise BadOption(f"{self.description} is not a {FORMAT} file")
-        if missing := [name for name in ("plan", "data") if not isinstance(description.get(name), dict)]:
-            raise RunError(f"{self.description} is damaged: it has no {' and no '.join(missing)}")
-        if description.pop(CHECKSUM, None) not in (None, _checksum(description)):
+        if document.pop(CHECKSUM, None) not in (None, _checksum(document)):
             raise RunError(
                 f"{self.description} is damaged: its checksum is not that of what it holds; begin another run, or, if "
                 f'it was changed on purpose, remove "{CHECKSUM}" from it'
             )
-        if wrong := [name for name, shape in DESCRIPTION.items() if not fits(description, {name: shape})]:
-            raise RunError(f"{self.description} is damaged: its {wrong[0].removesuffix('?')} cannot be read")
-        return description
+        return read_record(Description, document, f"{self.description} is damaged", RunError)
 
-    def begin(self, plan: Plan, facts: Mapping[str, Any]) -> None:
+    def begin(self, new: Description) -> None:
         """Write what the run is, or make sure that it is what it was. What was added to the plan is noted.
 
         A run without a single row has not begun yet: its plan may still change.
         """
-        described: StageRow = {}
         if self.description.exists() and self.has_rows:
-            described = self.read_description()
-            check_same(described, plan, facts, self.folder)
-        sessions = [*described.get("sessions", []), facts["session"]]
-        facts = {name: fact for name, fact in facts.items() if name != "session"}
-        self.rewrite({"format": FORMAT, **facts, **described, "sessions": sessions, "plan": plan.to_dict()})
-
-    @property
-    def has_rows(self) -> bool:
-        """Whether any question has been worked on, in whichever stage: all of them belong to one plan."""
-        files = [self.file(stage) for stage in STAGES]
-        return any(file.exists() and file.stat().st_size > 0 for file in files)
+            begun = self.read_description()
+            check_same(begun, new, self.folder)
+            new = replace(begun, plan=new.plan, sessions=(*begun.sessions, *new.sessions))
+        document = adapter(Description).dump_python(new, mode="json")
+        checked = {**document, CHECKSUM: _checksum(document)}
+        write_whole(self.description, (json.dumps(checked, indent=2) + "\n").encode())
 
     def make_folder(self) -> None:
-        """The run's folder, unless it is something else's."""
+        """Make the run's folder, unless it is something else's."""
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -89,32 +187,18 @@ class Store:
         if not self.description.exists() and any(path.suffix == ".jsonl" for path in self.folder.iterdir()):
             raise BadOption(f"{self.folder} holds JSONL files but no run.json; name another folder")
 
-    def rewrite(self, description: Mapping[str, Any]) -> None:
-        """Replace run.json as a whole."""
-        checked = {**description, CHECKSUM: _checksum(description)}
-        write_whole(self.description, (json.dumps(checked, indent=2) + "\n").encode())
-
     @contextmanager
     def writing(self) -> Iterator[None]:
         """Nobody else writes to the run meanwhile. Torn last lines are cut off first."""
-        try:
-            lock = FileLock(self.folder / ".lock", timeout=0).acquire()
-        except Timeout:
-            raise UsageError(f"another sdlg eval is writing to {self.folder}; wait for it or stop it") from None
-        except OSError as error:
-            raise BadOption(f"cannot write to {self.folder}: {error}") from error
-        with lock:
+        with one_writer(self.description, "sdlg eval"):
             for stage in STAGES:
                 _cut_torn_line(self.file(stage))
             yield
 
-    def file(self, stage: str) -> Path:
-        """A stage's file."""
-        return self.folder / f"{stage}.jsonl"
-
-    def append(self, stage: str, row: StageRow) -> None:
-        """One more row, there when this returns. What could not be written whole is taken back."""
-        rest = (seal(json.dumps(row)) + "\n").encode()
+    def append(self, stage: str, row: Row) -> None:
+        """Write one more row, there when this returns. What could not be written whole is taken back."""
+        document = adapter(_ROWS[stage]).dump_python(row, mode="json")
+        rest = (seal(json.dumps(document)) + "\n").encode()
         with self.file(stage).open("ab", buffering=0) as file:  # a buffer would be written once more at the end
             size = file.seek(0, os.SEEK_END)
             try:
@@ -128,64 +212,51 @@ class Store:
                     f"same command again to go on"
                 ) from error
 
-    def rows(self, stage: str) -> dict[str, StageRow]:
-        """Question id → its row, all rows of a question put together. A torn last line is passed over."""
-        rows: dict[str, StageRow] = {}
+    def rows(self, stage: str) -> dict[str, Any]:
+        """Return the rows by question, all of a question put together. A torn last line is passed over."""
+        rows: dict[str, Any] = {}
         if not self.file(stage).exists():
             return rows
         with self.file(stage).open("rb") as file:
             for number, line in enumerate(file, start=1):
                 if line.endswith(b"\n"):
-                    row = _parsed(self.file(stage), number, line, ROWS[stage])
-                    rows[row["id"]] = merged(rows.get(row["id"], {}), row)
+                    row = _parsed(self.file(stage), number, line, _ROWS[stage])
+                    rows[row.id] = rows[row.id].merged(row) if row.id in rows else row
         return rows
 
 
-def _parsed(path: Path, number: int, line: bytes, shape: object) -> StageRow:
+def _parsed(path: Path, number: int, line: bytes, kind: Any) -> Any:
+    where = f"{path}, line {number} is damaged; remove that line and resume the run to make it again"
     try:
-        row = json.loads(line) if is_intact(line) else None
-        if isinstance(row, dict) and fits(row, shape):
-            row.pop(CHECKSUM, None)
-            return row
-    except (ValueError, RecursionError):
-        pass
-    raise RunError(f"{path}, line {number} is damaged; remove that line and resume the run to make it again")
+        document = json.loads(line) if is_intact(line) else None
+    except (ValueError, RecursionError) as error:
+        raise RunError(f"{where} ({error})") from error
+    if document is None:
+        raise RunError(f"{where} (its checksum is not that of what it holds)")
+    return read_record(kind, document, where, RunError)
 
 
-def _checksum(description: Mapping[str, Any]) -> str:
+def _checksum(document: Mapping[str, Any]) -> str:
     """Of what run.json says, however it is laid out."""
-    return f"{zlib.crc32(json.dumps(description, sort_keys=True).encode()):08x}"
-
-
-def merged(old: StageRow, new: StageRow) -> StageRow:
-    """One row from two of the same question: objects are put together, anything else is replaced."""
-    both = dict(old)
-    for name, value in new.items():
-        mine = both.get(name)
-        both[name] = merged(mine, value) if isinstance(mine, dict) and isinstance(value, dict) else value
-    return both
+    return checksum(json.dumps(document, sort_keys=True).encode())
 
 
 def _cut_torn_line(path: Path) -> None:
     """A line without an end was being written when the run was killed."""
-    if not path.exists():
-        return
-    with path.open("rb+") as file:
-        end = file.seek(0, os.SEEK_END)
-        position, block = end, b""
-        while position > 0 and b"\n" not in block:
-            start = max(position - 65536, 0)
-            file.seek(start)
-            block = file.read(position - start)
-            position = start
-        complete_end = position + block.rfind(b"\n") + 1
-        if complete_end < end:
-            file.truncate(complete_end)
+    if path.exists():
+        content = path.read_bytes()
+        if not content.endswith(b"\n"):
+            os.truncate(path, content.rfind(b"\n") + 1)
 
 
-def check_same(described: Mapping[str, Any], plan: Plan, facts: Mapping[str, Any], folder: Path) -> None:
+def check_same(begun: Description, now: Description, folder: Path) -> None:
     """Refuse to go on with other options, or other data, than a run was begun with."""
-    if differences := told_differences(plan_from(described["plan"]).fixed(), plan.fixed()):
-        raise UsageError(f"{folder} was made with {differences}; use the same, or name another folder with --out")
-    if described["data"]["sha256"] != facts["data"]["sha256"]:
-        raise UsageError(f"the data {plan.data} is not what {folder} was begun with; name another folder with --out")
+    if found := differences(begun.plan.fixed, now.plan.fixed):
+        raise UsageError(f"{folder} was made with {found}; use the same, or name another folder with --out")
+    if begun.data.sha256 != now.data.sha256:
+        raise UsageError(
+            f"the data {now.plan.data} is not what {folder} was begun with; name another folder with --out"
+        )
+    judged = "bleurt" in begun.plan.metrics
+    if judged and begun.plan.bleurt != now.plan.bleurt:
+        raise UsageError(f"{folder} was judged with --bleurt {begun.plan.bleurt}, not {now.plan.bleurt}; use the same")

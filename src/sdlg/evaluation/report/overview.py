@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ...correctness import AGREEMENT
+from ..correctness import AGREEMENT
 from ..frames import stage_counts
 from .main_results import MULTINOMIAL, SDLG
 from .scores import METRIC_NAMES, RunScores, Target

@@ -149,7 +149,7 @@ class RunScores:
     def _scores(self, method: str, measure: str, n: int | None = None) -> Array:
         curves = self._measures.loc[(method, stored_name(measure))]
         values: Array = curves[n or self.samples].reindex(self.ids).to_numpy()
-        return values if find_measure(measure.partition(" @ ")[0]).higher_is_less_certain else -values
+        return values if find_measure(measure).higher_is_less_certain else -values
 
     def _wrong(self, target: Target) -> Array:
         return self.run.wrong(target.metric, target.threshold, stock=target.stock)

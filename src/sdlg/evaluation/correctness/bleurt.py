@@ -17,10 +17,10 @@ from typing import Any
 import torch
 from transformers import AutoModelForSequenceClassification
 
-from ..concurrency.in_flight import one_at_a_time
-from ..errors import ModelNotFound, first_line
-from ..loading.batching import run_in_batches
-from ..loading.pretrained import load_tokenizer, pick_device
+from ...concurrency.in_flight import one_at_a_time
+from ...errors import ModelNotFound, first_line
+from ...loading.batching import run_in_batches
+from ...loading.pretrained import load_tokenizer, pick_device
 
 _BATCH = 32
 _MAX_LENGTH = 512  # of every published checkpoint

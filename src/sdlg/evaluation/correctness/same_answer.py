@@ -1,4 +1,4 @@
-"""Whether an answer says what a reference says, as an answer to the question: the judge of `--equivalence answers`.
+"""Whether an answer says what a reference says, as an answer to the question: the judge of `equivalence=answers`.
 
 In: a question, an answer, references. Out: the probability that the answer is the same as the reference that it shares
 most telling words with. One reference for each answer, so two NLI pairs, however many aliases there are; a text that is
@@ -9,11 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..clustering.answer_words import telling_words
-from ..clustering.same_answer import fitted_same_answer, shared_words
-from ..nli.base import NliModel
-from .contains import without_brackets
-from .exact_match import normalised
+from ...clustering.answer_words import telling_words
+from ...clustering.same_answer import fitted_same_answer, shared_words
+from ...nli.base import NliModel
+from .lexical import normalised, without_brackets
 
 
 class SameAnswerMetric:

@@ -1,7 +1,7 @@
 """What every data set is made of: questions with their references, in the order of the file.
 
 In: rows of a file or of the hub. Out: `Item`s. A row that cannot be used is an item with a fault, so that it is counted
-and its reason is told.
+and its reason is shown.
 """
 
 from __future__ import annotations
@@ -12,8 +12,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from ..errors import BadQuestion
-from ..records import Question, is_unicode
+from ...errors import BadQuestion
+from ...records import Question, is_unicode
+from ...schema import parse_json, read_record
 
 DataRow = Mapping[str, Any]
 
@@ -41,7 +42,7 @@ class DataSource:
     paper_items: Callable[[Sequence[DataRow]], Iterator[Item]] | None = None  # where the paper's preset shows others
 
     def read(self, rows: Sequence[DataRow], preset: str) -> Iterator[Item]:
-        """The items as the preset asks them."""
+        """Return the items as the preset asks them."""
         return (self.paper_items if preset == "paper" and self.paper_items else self.items)(rows)
 
 
@@ -54,7 +55,7 @@ class DataSet:
 
     @property
     def sha256(self) -> str:
-        """Of all that matters: equal for equal questions, shots and references, wherever they came from."""
+        """Equal for equal questions, shots and references, wherever they came from."""
         lines = (json.dumps(asdict(item), ensure_ascii=True, sort_keys=True) for item in self.items)
         return hashlib.sha256("\n".join(lines).encode()).hexdigest()
 
@@ -69,7 +70,7 @@ def checked_item(
     false_references: Iterable[str] = (),
     stock_references: tuple[str, ...] = (),
 ) -> Item:
-    """An item, with a fault if nothing can be asked or no answer could be right."""
+    """Return an item, with a fault if nothing can be asked or no answer could be right."""
     true, false = _distinct(references), _distinct(false_references)
     fault = ""
     if not question.strip():
@@ -85,22 +86,39 @@ def _distinct(texts: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(text.strip() for text in texts if text.strip()))
 
 
-def json_rows(lines: Iterable[str]) -> Iterator[tuple[int, DataRow | str]]:
-    """Line number and row; a text is what is wrong with the line."""
+# -- any JSONL file ---------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    question: str
+    references: str | tuple[str, ...] = ()
+    false_references: str | tuple[str, ...] = ()
+    context: str | None = None
+    id: str | int | float | None = None
+
+
+def read_items(lines: Iterable[str]) -> Iterator[Item]:
+    """Yield one item per line that is not empty; a bad line is an item with a fault."""
     for number, line in enumerate(lines, start=1):
-        if not line.strip():
-            continue
-        try:
-            row = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            yield number, f"not valid JSON: {error}"
-            continue
-        yield number, row if isinstance(row, dict) else "the line is not a JSON object"
+        if line.strip():
+            try:
+                yield _item(number, read_record(_Row, json_object(line), "the row"))
+            except BadQuestion as error:
+                yield Item(f"line-{number}", Question(""), (), fault=str(error))
 
 
-def text_of(row: DataRow, name: str) -> str:
-    """A field that must be a text."""
-    value = row.get(name)
-    if not isinstance(value, str):
-        raise BadQuestion(f'the row has no text "{name}"')
-    return value
+def _item(number: int, row: _Row) -> Item:
+    name = f"line-{number}" if row.id is None else str(row.id)
+    if not is_unicode(name):
+        raise BadQuestion("the row's id holds half a surrogate pair, which is no character")
+    true, false = ((texts,) if isinstance(texts, str) else texts for texts in (row.references, row.false_references))
+    return checked_item(name, row.question, true, context=row.context, false_references=false)
+
+
+def json_object(line: str) -> dict[str, Any]:
+    """Return the row in a line of JSON."""
+    row = parse_json(line, "the row")
+    if not isinstance(row, dict):
+        raise BadQuestion("the row is not a JSON object")
+    return row
