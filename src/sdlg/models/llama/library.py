@@ -118,7 +118,7 @@ def open_library() -> Library:
 
 
 def _check(library: Library) -> None:
-    made = {
+    made: dict[str, tuple[Any, dict[str, Any]]] = {
         "model": (library.c.llama_model_default_params(), _MODEL_DEFAULTS),
         "context": (library.c.llama_context_default_params(), _CONTEXT_DEFAULTS),
     }

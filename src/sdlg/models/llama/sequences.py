@@ -117,7 +117,7 @@ class LlamaContext:
         if len(wanted) > 1 and sum(map(len, wanted)) <= _BATCH and _outputs(wanted) <= _OUTPUTS:
             try:
                 rows = self._decode([token for tokens in wanted for token in tokens])
-                return list(rows.split([_outputs([tokens]) for tokens in wanted]))
+                return list(torch.split(rows, [_outputs([tokens]) for tokens in wanted]))
             except RunError:
                 pass
         found: list[Tensor | Exception] = []
@@ -289,7 +289,7 @@ class LlamaTree:
                 for number, piece in pieces.items()
                 for k, token in enumerate(piece)
             ]
-            rows = self._context.run(tokens).split([len(piece) for piece in pieces.values()])
+            rows = torch.split(self._context.run(tokens), [len(piece) for piece in pieces.values()])
             for number, logits in zip(pieces, rows, strict=True):
                 yield PathLogits(number, now.start, logits)
 
