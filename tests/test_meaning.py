@@ -31,10 +31,10 @@ from sdlg.clustering.same_answer import (
     refuses,
     shared_words,
 )
+from sdlg.errors import BadOption, ModelNotFound
 from sdlg.evaluation.correctness import AGREEMENT, judge
 from sdlg.evaluation.correctness.lexical import Contains
 from sdlg.evaluation.correctness.same_answer import SameAnswerMetric
-from sdlg.errors import BadOption, ModelNotFound
 from sdlg.evaluation.defaults import DEFAULT_METRICS, headline_metric
 from sdlg.evaluation.report import read_report
 from sdlg.models.base import NO_STOPS
