@@ -16,7 +16,7 @@ from sdlg.concurrency.lanes import Lanes
 from sdlg.concurrency.limits import Limit, check_limit, holding, limited
 from sdlg.errors import Cancelled
 from sdlg.loading.batching import run_in_batches
-from sdlg.models.transformers import kv_tree
+from sdlg.models.decoding import trees
 from sdlg.models.transformers.model import TransformersModel
 from sdlg.records import Prompt, StopRule
 
@@ -143,7 +143,7 @@ def assert_alike(verdicts, others):
 
 def test_a_model_that_scores_many_answers_answers_others_between_passes(monkeypatch):
     monkeypatch.setattr(lanes_module, "LONG_SHARE", 0.0)
-    monkeypatch.setattr(kv_tree, "_PASS_TOKENS", 4)
+    monkeypatch.setattr(trees, "_PASS_TOKENS", 4)
     lm, lanes = TransformersModel(tiny_model("llama"), word_tokenizer()), Lanes()
     prompt, texts = Prompt(tuple(range(5, 15)), StopRule()), ["the cat sat on the mat"] * 3
     lm.score(prompt, texts)

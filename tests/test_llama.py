@@ -14,7 +14,6 @@ from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
 import pytest
-from sdlg.loading.cores import CoreWatch, cores_left, own_cores
 
 import sdlg
 from sdlg.errors import BadOption, ModelNotFound, NotSupported, ServerFailed

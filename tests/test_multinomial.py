@@ -9,7 +9,7 @@ import torch
 from conftest import tiny_lm
 from reference import next_logprobs
 from sdlg.models.base import DecodeRequest
-from sdlg.models.transformers.decoding import choose_multinomial
+from sdlg.models.decoding.paths import choose_multinomial
 from sdlg.options import Decoding
 from sdlg.records import Prompt, StopRule
 

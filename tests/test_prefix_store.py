@@ -7,8 +7,8 @@ import pytest
 from conftest import tiny_model, word_tokenizer
 from reference import decode_from_scratch
 from sdlg.models.base import DecodeRequest
+from sdlg.models.decoding.prefixes import common_length, usable_length
 from sdlg.models.transformers.model import TransformersModel
-from sdlg.models.transformers.prefix_cache import common_length, usable_length
 from sdlg.options import Decoding
 from sdlg.records import Prompt, StopRule
 
@@ -76,12 +76,12 @@ def test_a_warm_answer_equals_decoding_from_scratch():
 def test_least_recently_used_goes_first_when_memory_is_short():
     one = fresh()
     ask(one, 50)
-    lm = fresh(prefix_bytes=int(2.5 * one._store.nbytes))
+    lm = fresh(prefix_bytes=int(2.5 * one._store.size))
     other = Prompt(tuple(range(60, 90)), STOP)
     ask(lm, 50)
     lm.decode(DecodeRequest(other, [()], DECODING))
     ask(lm, 51)  # the header is used again, so the other prompt is now the oldest
-    assert lm._store.nbytes <= 2.5 * one._store.nbytes
+    assert lm._store.size <= 2.5 * one._store.size
     assert ask(lm, 52).cost.reused_tokens == len(HEADER)
     assert lm.decode(DecodeRequest(other, [()], DECODING)).cost.reused_tokens == 0
 
@@ -110,7 +110,7 @@ def test_room_to_grow_counts_as_memory():
     lm.decode(DecodeRequest(after_header(50), [()] * 30, Decoding(strategy="multinomial", max_tokens=30)))
     (prefix_kv,) = lm._store._kept
     held = sum(room.numel() * 4 for layer in prefix_kv.cache.layers for room in layer._buffers)
-    assert lm._store.nbytes >= held
+    assert lm._store.size >= held
 
 
 def test_what_has_grown_and_is_gone_takes_no_memory():
@@ -119,7 +119,7 @@ def test_what_has_grown_and_is_gone_takes_no_memory():
     ask(plain, 50)
     ask(lm, 50)
     lm.decode(DecodeRequest(after_header(50), [()] * 30, Decoding(strategy="multinomial", max_tokens=30)))
-    assert lm._store.nbytes == plain._store.nbytes
+    assert lm._store.size == plain._store.size
     branch = lm.decode(DecodeRequest(after_header(50), [(71, 72)], DECODING)).continuations
     assert branch == plain.decode(DecodeRequest(after_header(50), [(71, 72)], DECODING)).continuations
 

@@ -14,8 +14,8 @@ from reference import decode_from_scratch, next_logprobs
 from sdlg.models import load_model
 from sdlg.models.base import DecodeRequest
 from sdlg.models.transformers import layouts
-from sdlg.models.transformers.decoding import score_paths
-from sdlg.models.transformers.kv_tree import SeparateCaches
+from sdlg.models.decoding.paths import score_paths
+from sdlg.models.transformers.separate_caches import SeparateCaches
 from sdlg.models.transformers.layouts import LAYOUTS, choose_layout
 from sdlg.models.transformers.masked_tree import MaskedTree
 from sdlg.models.transformers.model import TransformersModel
@@ -226,7 +226,7 @@ def test_every_prefix_comes_to_its_end_also_one_as_long_as_an_answer_may_be(stra
 
 
 def test_more_paths_than_fit_at_once_take_turns_and_stay_the_same(monkeypatch):
-    from sdlg.models.transformers import model as transformers_lm
+    from sdlg.models.decoding import tree_model as transformers_lm
 
     decoding = Decoding(strategy="multinomial", max_tokens=5)
     together = tiny_lm("llama").decode(DecodeRequest(PROMPT, [()] * 11, decoding, seed=3))
@@ -266,7 +266,7 @@ def test_given_texts_are_scored_as_from_scratch(family, layout, monkeypatch):
     lm.decode(DecodeRequest(PROMPT, [()], GREEDY))  # the prefix is longer than the prompt
     wanted = score_by_steps(lm, TEXTS, [2, 40])
     for tokens in (128, 3):  # at once, and in pieces
-        monkeypatch.setattr("sdlg.models.transformers.kv_tree._PASS_TOKENS", tokens)
+        monkeypatch.setattr("sdlg.models.transformers.separate_caches._PASS_TOKENS", tokens)
         for found, row in zip(score_texts(lm, TEXTS, [2, 40]), wanted, strict=True):
             assert found == pytest.approx(row, abs=1e-4)
         for found, row in zip(score_texts(lm, TEXTS, []), wanted, strict=True):

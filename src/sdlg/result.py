@@ -101,7 +101,7 @@ def share_text(cluster: Cluster) -> str:
 
 
 def percent(share: float) -> str:
-    """Return a share in whole per cent. What rounds to 0 % or 100 % and is not is said to be below 1 % or above 99 %."""
+    """Return a share in whole per cent; "<1%" and ">99%" for what would round to 0 % or 100 % and is not."""
     if 0 < share < 0.005:
         return "<1%"
     return ">99%" if 0.995 <= share < 1 else f"{share:.0%}"

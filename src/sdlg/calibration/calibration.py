@@ -21,8 +21,8 @@ from ..records import AnswerRisk
 from .maps import Count, Number, RiskMap
 
 if TYPE_CHECKING:
-    from ..result import Result
     from ..records import Question
+    from ..result import Result
 
 _ONE_IN = (7, 10, 15, 20, 30, 50, 100, 200, 500, 1000)
 

@@ -18,8 +18,8 @@ from ..options import NONE, PACKAGED, Options
 from .calibration import Calibration
 
 if TYPE_CHECKING:
-    from ..result import Result
     from ..records import Question
+    from ..result import Result
 
 FOLDER = Path(__file__).parent / "packaged"
 CalibrationSource = str | Path | Calibration | None  # a file of `sdlg calibrate`, PACKAGED or NONE

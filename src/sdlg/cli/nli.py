@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import BadOption
-from ..options import DEFAULT_NLI
+from ..options import DEFAULT_NLI, Loading
 from .files import quiet_transformers
 
 _EXAMPLES = """examples:
@@ -47,7 +47,7 @@ def _fit(parsed: argparse.Namespace) -> int:
     from ..evaluation.same_answer_fit import fit_same_answer
     from ..nli import load_nli
 
-    nli = load_nli(parsed.nli, device=parsed.device)
+    nli = load_nli(parsed.nli, Loading(device=parsed.device))
     fit = fit_same_answer(nli, train, dev, _show)
     print(f"{nli.name}: words weigh {fit.words_share:g} × their own fit; threshold {fit.same_answer.threshold}")
     for line in fit.figures:

@@ -46,7 +46,7 @@ def home_folder() -> Path:
 
 
 def make_folder_once(target: Path, fill: Callable[[Path], None]) -> Path:
-    """Make `target` by filling a folder beside it and renaming that: it is there whole or not at all. Check it."""
+    """Make `target` by filling a folder beside it and renaming that: it is whole or not there. Check its files."""
     with clear_disk_errors(target.parent, "600 MB"):
         if not target.is_dir():
             _make_folder(target, fill)

@@ -13,7 +13,7 @@ from ..options import Loading
 from .base import Capabilities, Continuation, Decoded, LanguageModel
 from .catalogue import CATALOGUE, QWEN_CODER
 from .scripted import ScriptedModel
-from .server.address import check_showable, is_address, parse_address, same_model
+from .server.address import checked_name, full_name, is_address, same_model
 
 __all__ = [
     "Capabilities",
@@ -30,20 +30,6 @@ __all__ = [
     "load_scorer",
     "same_model",
 ]
-
-
-def checked_name(name: str) -> str:
-    """Return a model's name, if it may be shown: an address with a key in it is refused."""
-    check_showable(name)
-    return name
-
-
-def full_name(name: str) -> str:
-    """Return a model's name with what the environment adds: `server#x` is the address in OPENAI_BASE_URL."""
-    if not is_address(name):
-        return name
-    address = parse_address(name)
-    return f"{address.url}#{address.model}" if address.model else address.url
 
 
 def load_model(

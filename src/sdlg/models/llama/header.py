@@ -1,4 +1,4 @@
-"""What a GGUF file says of itself before its weights: read without a package, in well under a second.
+"""What a GGUF file says of itself before its weights, and how much of the machine it gets by default.
 
 In: a file. Out: `GgufHeader`. The format: a magic word, a version, counts, then keys with typed values.
 """
@@ -6,6 +6,7 @@ In: a file. Out: `GgufHeader`. The format: a magic word, a version, counts, then
 from __future__ import annotations
 
 import mmap
+import os
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from pathlib import Path
 
 from ...errors import ModelNotFound
 
+MOST_CONTEXT = 4096  # tokens of a prompt with its answer, unless more is asked for: keys and values take memory
 _MAGIC = b"GGUF"
 _WHOLE_NUMBERS = {0: "<B", 1: "<b", 2: "<H", 3: "<h", 4: "<I", 5: "<i", 10: "<Q", 11: "<q"}
 _SIZES = {0: 1, 1: 1, 2: 2, 3: 2, 4: 4, 5: 4, 6: 4, 7: 1, 10: 8, 11: 8, 12: 8}  # bytes of a value, by its type
@@ -81,3 +83,8 @@ def _size(kind: int) -> int:
     if kind not in _SIZES:
         raise ValueError(f"a value of an unknown type, {kind}")
     return _SIZES[kind]
+
+
+def own_cores() -> int:
+    """Return how many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -1,98 +1,78 @@
-"""A GGUF file as a language model: the engine for servers, on a llama-server of our own.
+"""A GGUF file as a language model, run by llama.cpp in this process, with the weights that the file has.
 
-In: a file and how much of the machine it may have. Out: a `LlamaModel`. Weights stay as they are in the file.
+In: a file and how much of the machine it may have. Out: a `LlamaModel`; or, where the library inside this process is
+not as expected, the same file on a private llama-server, which says so in every result's notes.
 """
 
 from __future__ import annotations
 
-import os
-import weakref
-from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from ...errors import BadOption, ModelNotFound, NotSupported
+from ...errors import BadOption, ModelNotFound
 from ...options import Loading
-from ...records import Prompt
-from ..base import Scored
-from ..server.capabilities import ServerCapabilities, known_llama_server
-from ..server.connection import Connection
-from ..server.served import ServedModel, checked_patience, choose_tokenizer
-from ..server.tokenizers import ServedTokenizer
-from .header import read_header
-from .private_server import PrivateServer, ServerSize, has_llama, shared_server
+from ..base import DecodeRequest, LanguageModel
+from ..decoding.prefixes import PrefixStore
+from ..decoding.tree_model import TreeModel
+from ..prompts import PromptTokenizer
+from .header import MOST_CONTEXT, own_cores, read_header
+from .library import Library, LibraryUnusable, open_library
+from .sequences import LlamaContext, LlamaPrefix, LlamaTree
+from .tokenizer import GgufTokenizer
 
-_MOST_CONTEXT = 4096  # tokens of a slot, unless more is asked for: keys and values take memory, used or not
-_CORES_PER_SLOT, _MOST_SLOTS = 4, 4
+_BRANCH_CELLS = 4096  # beside them, for branches, and for prompts that are kept
+_MOST_PATHS = 64
 
 
-class LlamaModel(ServedModel):
-    """A model that holds its server, which ends when the last such model is gone or closed."""
+class LlamaModel(TreeModel[LlamaPrefix]):
+    """A GGUF file in this process."""
 
     engine = "llama.cpp"
 
     def __init__(
-        self, connection: Connection, server: ServerCapabilities, tokenizer: ServedTokenizer, *, name: str,
-        process: PrivateServer,
-    ) -> None:  # fmt: skip
-        super().__init__(connection, server, tokenizer, name=name)
-        self._process: PrivateServer | None = process
+        self, library: Library, file: Path, *, name: str, context_tokens: int, threads: int, gpu: bool
+    ) -> None:
+        self._context = context = LlamaContext(
+            library, file, cells=context_tokens + _BRANCH_CELLS, threads=threads, gpu=gpu
+        )
+        tokenizer = GgufTokenizer(library, context.model)
+        store = PrefixStore(lambda: LlamaPrefix(context), _BRANCH_CELLS // 2)
+        context.make_room = store.drop_all
+        super().__init__(
+            context,
+            PromptTokenizer(tokenizer, tokenizer.end_ids, name=name),
+            store,
+            name=name,
+            new_tree=LlamaTree,
+            context_tokens=min(context_tokens, context.trained_context or context_tokens),
+            parameters=context.parameters,
+        )
+
+    def _most_paths(self, request: DecodeRequest) -> int:
+        """As many as have room for the longest answer beside the prompt."""
+        room = self._context.cells - len(request.prompt.token_ids) - request.decoding.max_tokens
+        return max(1, min(_MOST_PATHS, room // max(request.decoding.max_tokens, 1)))
 
     def close(self) -> None:
-        """Close the connection, and let go of the server."""
-        super().close()
-        self._process = None
-
-    @property
-    def process_id(self) -> int | None:
-        """The server's process; None: the model was closed."""
-        return self._process.process_id if self._process else None
-
-    def score(self, prompt: Prompt, texts: Sequence[str], *, ended: Sequence[bool] | None = None) -> Scored:
-        """Refuse: a llama-server does not give the likelihood of given texts."""
-        raise NotSupported(f"{self.name} cannot score given texts on llama.cpp; use --engine transformers")
+        """Free the weights and the context."""
+        self._store.drop_all()
+        self._context.close()
 
 
-def load_llama(file: Path, loading: Loading, *, name: str) -> LlamaModel:
-    """Start the server, or use that of this process, and connect to it."""
+def load_llama(file: Path, loading: Loading, *, name: str) -> LanguageModel:
+    """Load a GGUF file into this process; on a private llama-server where that cannot be."""
     if loading.dtype is not None:
-        raise BadOption(f"--dtype is for --engine transformers: {name} is run with the weights that the file has")
-    if not has_llama():
-        raise ModelNotFound(
-            f"running {name} needs llama.cpp. Run: pip install 'sdlg[llama]' "
-            "(or use --engine transformers, which takes several times the file's size in memory)"
-        )
-    patience, header = checked_patience(loading.retry_seconds), read_header(file)
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    process = shared_server(file, server_size(loading, header.context_tokens, cores))
-    connection = Connection(process.address, retry_seconds=patience, end_reason=_end_reason(weakref.ref(process)))
+        raise BadOption(f"dtype is for engine=transformers: {name} is run with the weights that the file has")
+    header = read_header(file)
     try:
-        server = connection.run(known_llama_server(connection, has_template=header.has_template))
-        connection.allow_requests(server.slots or 1)
-        chosen = choose_tokenizer(connection, server, name, loading.tokenizer)
-        return LlamaModel(connection, server, chosen, name=name, process=process)
-    except BaseException:
-        connection.close()
-        raise
+        library = open_library()
+    except LibraryUnusable as reason:
+        from .served import serve_llama
 
-
-def _end_reason(process: weakref.ref[PrivateServer]) -> Callable[[], str | None]:
-    """Return a function that says why a server is gone. It holds no server, or it would keep it alive."""
-
-    def reason() -> str | None:
-        server = process()
-        return "the llama-server was let go" if server is None else server.end_reason()
-
-    return reason
-
-
-def server_size(loading: Loading, trained_context: int | None, cores: int) -> ServerSize:
-    """Return what was asked for, else what suits the machine.
-
-    A slot for every four cores: on two, several questions at once were no faster (docs/engines.md).
-    """
-    return ServerSize(
-        context_tokens=min(loading.context_tokens or _MOST_CONTEXT, trained_context or _MOST_CONTEXT),
-        slots=min(max(cores // _CORES_PER_SLOT, 1), _MOST_SLOTS),
-        threads=loading.threads or cores,
-        gpu=loading.device != "cpu",
-    )
+        return serve_llama(file, loading, name=name, reason=str(reason))
+    try:
+        return LlamaModel(
+            library, file, name=name, threads=loading.threads or own_cores(), gpu=loading.device != "cpu",
+            context_tokens=min(loading.context_tokens or MOST_CONTEXT, header.context_tokens or MOST_CONTEXT),
+        )  # fmt: skip
+    except MemoryError as error:
+        raise ModelNotFound(f"there is too little memory to load {file}") from error

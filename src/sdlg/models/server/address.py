@@ -17,7 +17,7 @@ _KEY_VARIABLES = ("SDLG_API_KEY", "OPENAI_API_KEY")
 
 
 class Secret:
-    """A key that is only told to whom it is meant for."""
+    """A key that no `repr`, log line or file shows."""
 
     __slots__ = ("_value",)
 
@@ -25,11 +25,11 @@ class Secret:
         self._value = value
 
     def reveal(self) -> str:
-        """The key itself."""
+        """Return the key itself."""
         return self._value
 
     def hidden_in(self, text: str) -> str:
-        """A text without the key."""
+        """Return a text without the key."""
         return text.replace(self._value, "[key]") if self._value else text
 
     def __repr__(self) -> str:
@@ -58,10 +58,19 @@ def is_address(name: str) -> bool:
     return _is_url(name) or name.split("#")[0] == SERVER
 
 
-def check_showable(name: str) -> None:
-    """Raise if a name is a URL that must not be shown or written: one that holds a key, or is none."""
+def checked_name(name: str) -> str:
+    """Return a model's name, if it may be shown: an address that holds a key, or is none, is refused."""
     if _is_url(name):
         _url_parts(name.partition("#")[0], name)
+    return name
+
+
+def full_name(name: str) -> str:
+    """Return a model's name with what the environment adds: `server#x` is the address in OPENAI_BASE_URL."""
+    if not is_address(name):
+        return name
+    address = parse_address(name)
+    return f"{address.url}#{address.model}" if address.model else address.url
 
 
 def _is_url(name: str) -> bool:
@@ -77,7 +86,7 @@ def same_model(one: str, other: str) -> bool:
 
 
 def parse_address(name: str) -> Address:
-    """An address with its key from the environment."""
+    """Return an address with its key from the environment."""
     base, _, model = name.partition("#")
     if base == SERVER:
         base = os.environ.get(_URL_VARIABLE, "")
@@ -89,7 +98,7 @@ def parse_address(name: str) -> Address:
 
 
 def _url_parts(base: str, name: str) -> SplitResult:
-    """The parts of a base address that is one and holds no key."""
+    """Return the parts of a base address; raise if it is none or holds a key."""
     try:
         parts = urlsplit(base)
         usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0

@@ -47,7 +47,7 @@ class ServerCapabilities:
     tokenizer: str | None = None  # where the server has its tokenizer from
     has_template: bool = False
     ending: str | None = None  # how the server spells the token that ends an answer
-    request_fields: Mapping[str, Any] = field(default_factory=dict)  # with which it told ids; sent with every request
+    request_fields: Mapping[str, Any] = field(default_factory=dict)  # with which it sent ids; sent with every request
 
     @property
     def usable_logprobs(self) -> int:

@@ -17,7 +17,7 @@ import weakref
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Mapping
 from concurrent.futures import Future
 from contextlib import aclosing, asynccontextmanager, suppress
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import httpx2
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, wait_random_exponential
@@ -25,6 +25,9 @@ from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, wai
 from ...concurrency.limits import wait_for
 from ...errors import PromptTooLong, ServerFailed
 from .address import Address
+
+if TYPE_CHECKING:
+    from .requests import PathReply
 
 T = TypeVar("T")
 Json = dict[str, Any]
@@ -66,23 +69,6 @@ class _Temporary(Exception):
     def __init__(self, message: str, *, after: float = 0.0, tries: float = math.inf) -> None:
         super().__init__(message)
         self.after, self.tries = after, tries
-
-
-class Reader(Protocol):
-    """Takes the chunks of one reply."""
-
-    def take(self, chunk: Json) -> bool:
-        """Read a chunk; return whether that was enough: the rest of the reply is then not waited for."""
-
-    def end(self) -> None:
-        """Raise `BadReply` if something is missing: there are no more chunks."""
-
-    @property
-    def progress(self) -> int:
-        """A number that grows with every token."""
-
-
-R = TypeVar("R", bound=Reader)
 
 
 class Connection:
@@ -129,11 +115,11 @@ class Connection:
         """Return the JSON document that answers a JSON document."""
         return await self._persistently(lambda: self._document("POST", path, body))
 
-    async def complete(self, path: str, new_body: Callable[[], Json], new_reader: Callable[[], R]) -> R:
+    async def complete(self, path: str, new_body: Callable[[], Json], new_reader: Callable[[], PathReply]) -> PathReply:
         """Feed a reply to a reader, streamed if the body asks for it; begin again, with new ones, if it breaks."""
         return await self._persistently(lambda: self._completed(path, new_body(), new_reader()))
 
-    async def _completed(self, path: str, body: Mapping[str, Any], reader: R) -> R:
+    async def _completed(self, path: str, body: Mapping[str, Any], reader: PathReply) -> PathReply:
         try:
             async with self._response("POST", path, body) as (response, patience):
                 if "event-stream" in response.headers.get("Content-Type", ""):
@@ -150,7 +136,7 @@ class Connection:
         reader.end()
         return reader
 
-    async def _read_events(self, response: httpx2.Response, reader: Reader, patience: asyncio.Timeout) -> None:
+    async def _read_events(self, response: httpx2.Response, reader: PathReply, patience: asyncio.Timeout) -> None:
         progress = reader.progress
         async with aclosing(_events(response)) as events:
             async for data in events:

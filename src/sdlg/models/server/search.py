@@ -16,9 +16,9 @@ from ...errors import NotSupported
 from ...options import Decoding
 from ...records import StopRule
 from ..base import Continuation
+from ..decoding.beam_search import beam_search, group_widths
+from ..decoding.paths import Start
 from ..stopping import TextOf
-from ..transformers.beam_search import beam_search, group_widths
-from ..transformers.decoding import Start
 from .replies import Step
 
 # Prefixes → the next step of each, all asked at once.

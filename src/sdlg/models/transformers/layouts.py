@@ -19,10 +19,10 @@ import torch
 from torch import Tensor
 
 from ...loading.cache_folder import home_folder
-from .kv_tree import SeparateCaches
 from .masked_tree import MaskedTree
 from .network import KNOWN_WINDOWS, Network
 from .prefix_cache import PrefixKV
+from .separate_caches import SeparateCaches
 
 LAYOUTS: Mapping[str, type[MaskedTree] | type[SeparateCaches]] = {"tree": MaskedTree, "separate": SeparateCaches}
 _PROBE_VERSION = 3  # raise it when layouts or their test change

@@ -1,6 +1,6 @@
 """All branches in one row of tokens: a mask lets each token see its own ancestors, and nothing is copied.
 
-In: parents and tokens. Out: nodes and logits, as kv_tree.py describes. What is remembered of a node is its parent;
+In: parents and tokens. Out: nodes and logits (decoding/trees.py). What is remembered of a node is its parent;
 which columns a token sees is looked up when it is run. Where answers grow long, each of the same paths has had a token
 in every step, for many steps: these are lanes, the newest columns are a grid of steps × lanes, and a token looks at its
 own lane of it instead of at all of them through a mask. So a token's cost grows with its path, not with all paths.
@@ -15,7 +15,7 @@ from itertools import islice
 import torch
 from torch import Tensor
 
-from .kv_tree import PathLogits, passes, path_batches
+from ..decoding.trees import PathLogits, passes, path_batches
 from .prefix_cache import PrefixKV
 
 _MANY_COLUMNS = 1024  # a tree with more drops those of paths that have ended, and looks at lanes

@@ -1,60 +1,21 @@
-"""Any Hugging Face causal language model behind the `LanguageModel` protocol.
-
-In: a hub name, a folder, a GGUF file or a loaded (model, tokenizer). Out: continuations of prompt + prefix, decoded
-together over one set of keys and values. The initial answer's keys and values stay, so its branches only pay for
-their own tokens: P + (T−1) + Σ(T_n − t_n − 1) tokens in all.
-"""
+"""Any Hugging Face causal language model behind the `LanguageModel` protocol."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import Any
 
-import torch
-from torch import Tensor
-
-from ...concurrency.limits import check_limit
-from ...options import BEAMS, STRATEGIES, Decoding
-from ...records import Cost, Generation, Prompt, Question, StopRule
-from ..base import (
-    COMPLETE,
-    NO_STOPS,
-    Capabilities,
-    Continuation,
-    Decoded,
-    DecodeRequest,
-    PathRandom,
-    Scored,
-    path_randoms,
-    tell_all,
-    tell_complete,
-)
-from ..prompts import PromptTokenizer, check_fits, common_length
-from .beam_search import beam_search
-from .decoding import Start, decode_paths, score_paths
-from .kv_tree import Chain, KVTree
+from ..decoding.prefixes import PrefixStore
+from ..decoding.tree_model import TreeModel
+from ..prompts import PromptTokenizer
 from .layouts import LAYOUTS, choose_layout
 from .network import Network
-from .prefix_cache import PrefixKV, PrefixStore
-
-T = TypeVar("T")
+from .prefix_cache import PrefixKV
 
 DEFAULT_PREFIX_BYTES = 256 * 2**20
-_PREFILL_CHUNK = 1024  # tokens per forward pass of a long prompt: bounds the memory of attention
-_MOST_PATHS = 64  # decoded together; more take turns, since every path's columns are seen by all
 
 
-@dataclass(frozen=True, slots=True)
-class _Feed:
-    """A prefix whose last tokens are not in the prefix yet: run `tokens` under `parent`."""
-
-    parent: int
-    tokens: tuple[int, ...]
-
-
-class TransformersModel:
-    """A loaded model. Threads that decode at once share the passes of its network; each has a prefix of its own."""
+class TransformersModel(TreeModel[PrefixKV]):
+    """A loaded (model, tokenizer)."""
 
     engine = "transformers"
 
@@ -67,208 +28,16 @@ class TransformersModel:
         layout: str | None = None,
         prefix_bytes: int = DEFAULT_PREFIX_BYTES,
     ) -> None:
-        self.model, self.tokenizer = model.eval(), tokenizer
-        self._name = name or getattr(model.config, "_name_or_path", "") or type(model).__name__
-        self._network = Network(model)
-        self._parameters = sum(weight.numel() for weight in model.parameters())  # tied weights once
-        self.layout = layout or choose_layout(self._network)
-        self._store = PrefixStore(lambda: PrefixKV(self._network, native=self.layout == "separate"), prefix_bytes)
+        self.model, self.tokenizer, network = model.eval(), tokenizer, Network(model)
+        self.layout = layout or choose_layout(network)
+        name = name or getattr(model.config, "_name_or_path", "") or type(model).__name__
         end_ids = getattr(model.generation_config, "eos_token_id", None)
-        self._words = PromptTokenizer(tokenizer, end_ids, name=self._name)
-
-    @property
-    def name(self) -> str:
-        """What users call it."""
-        return self._name
-
-    @property
-    def capabilities(self) -> Capabilities:
-        """Everything that a local model can do."""
-        config = self.model.config.get_text_config()
-        context = getattr(config, "max_position_embeddings", None)
-        return Capabilities(
-            frozenset(STRATEGIES), True, None, scores_texts=True, context_tokens=context, parameters=self._parameters
+        super().__init__(
+            network,
+            PromptTokenizer(tokenizer, end_ids, name=name),
+            PrefixStore(lambda: PrefixKV(network, native=self.layout == "separate"), prefix_bytes),
+            name=name,
+            new_tree=LAYOUTS[self.layout],
+            context_tokens=getattr(model.config.get_text_config(), "max_position_embeddings", None),
+            parameters=sum(weight.numel() for weight in model.parameters()),  # tied weights once
         )
-
-    def prompt(self, question: Question, style: str, stop: StopRule = NO_STOPS) -> Prompt:
-        """Chat if the tokenizer has a template and nothing else was asked for."""
-        prompt = self._words.prompt(question, style, stop)
-        check_fits(self.name, len(prompt.token_ids), self.capabilities.context_tokens)
-        return prompt
-
-    # -- decoding -----------------------------------------------------------------------------------------------
-
-    def decode(self, request: DecodeRequest) -> Decoded:
-        """Continue prompt + each prefix, all together. A prefix as long as an answer may be stays as it is."""
-        with self._network.decoding():
-            return self._decode(request)
-
-    def _decode(self, request: DecodeRequest) -> Decoded:
-        request = replace(request, decoding=self._within_context(request.prompt, request.decoding))
-        started = self._network.forward_tokens, self._network.steps
-        sizes = dict(enumerate(map(len, request.prefixes)))
-        unfinished = [k for k, size in sizes.items() if size < request.decoding.max_tokens]
-        tell_complete(request, [k for k, size in sizes.items() if size >= request.decoding.max_tokens])
-        grown: list[Continuation] = []
-        reused = len(request.prompt.token_ids)
-        randoms = path_randoms(replace(request, prefixes=[request.prefixes[place] for place in unfinished]))
-        most = max(len(unfinished), 1) if request.decoding.strategy in BEAMS else _MOST_PATHS
-        for first in range(0, len(unfinished), most):
-            places = unfinished[first : first + most]
-            continuations, held = self._grow(_part(request, places), randoms[first : first + most])
-            grown += continuations
-            reused = held if first == 0 else reused  # what the first round has run is there for the others
-        left = iter(grown)
-        unfinished_places = set(unfinished)
-        whole = [next(left, None) if k in unfinished_places else COMPLETE for k in range(len(request.prefixes))]
-        return Decoded(
-            tuple(continuation for continuation in whole if continuation is not None),
-            self._cost(request.prompt, sum(continuation.decisions for continuation in grown), reused, started),
-        )
-
-    def _cost(self, prompt: Prompt, decisions: int, reused: int, started: tuple[int, int]) -> Cost:
-        return Cost(
-            prompt_tokens=len(prompt.token_ids),
-            generated_tokens=decisions,
-            forward_tokens=self._network.forward_tokens - started[0],
-            reused_tokens=reused,
-            decode_steps=self._network.steps - started[1],
-        )
-
-    def _grow(self, request: DecodeRequest, randoms: Sequence[PathRandom]) -> tuple[list[Continuation], int]:
-        """Return the continuations, and how many prompt tokens did not have to be run."""
-        is_search = request.decoding.strategy in BEAMS
-        is_chain = list(request.prefixes) == [()] and not is_search
-        prefix_kv, tip, reused = self._prefix_kv(request.prompt, at_tip=is_chain)
-        tree: KVTree = Chain(prefix_kv) if is_chain else LAYOUTS[self.layout](prefix_kv)
-        starts = self._starts(tree, prefix_kv, request.prompt.token_ids, request.prefixes, tip)
-        if is_search:
-            continuations = self._search(tree, starts, request)
-            tell_all(request.ended, continuations)
-        else:
-            continuations = decode_paths(tree, starts, request, self.text, randoms)
-        tree.close()
-        self._store.keep(prefix_kv)
-        return continuations, reused
-
-    def _prefix_kv(self, prompt: Prompt, *, at_tip: bool) -> tuple[PrefixKV, Tensor, int]:
-        """Return a prefix that holds the prompt, the logits after it, and how much was there already.
-
-        `at_tip`: the prefix ends with the prompt.
-        """
-        prefix_kv, size = self._store.take(prompt), len(prompt.token_ids)
-        reused = min(len(prefix_kv.ids), size)
-        if at_tip and len(prefix_kv.ids) > size:
-            prefix_kv = self._at_tip(prefix_kv, size)
-            reused = len(prefix_kv.ids)
-        if prefix_kv.tip is None:
-            prefix_kv.tip, prefix_kv.prompt = self._prefill(prefix_kv, prompt), prompt
-        return prefix_kv, prefix_kv.tip, reused
-
-    def _at_tip(self, prefix_kv: PrefixKV, size: int) -> PrefixKV:
-        """Return the same prompt without the answer."""
-        if not prefix_kv.can_be_cut(size):
-            return PrefixKV(self._network, native=prefix_kv.native)
-        cut = prefix_kv.fork(size)
-        cut.tip, cut.prompt = prefix_kv.tip, prefix_kv.prompt
-        return cut
-
-    def _search(self, tree: KVTree, starts: Sequence[Start], request: DecodeRequest) -> list[Continuation]:
-        """Search once per different prefix; return as many hypotheses of it as the prefix was given times."""
-        prefixes = list(request.prefixes)
-        first = {start.prefix: start for start in starts}
-        counts = [prefixes.count(prefix) for prefix in first]
-        hypotheses = beam_search(
-            tree, list(first.values()), counts, request.decoding, request.prompt.stop, self.text,
-            min_probability=request.alternatives_above,
-        )  # fmt: skip
-        if prefixes == [()]:
-            tree.keep_path(hypotheses[0][0].node)
-        left = {prefix: iter(results) for prefix, results in zip(first, hypotheses, strict=True)}
-        results = [next(left[prefix], None) for prefix in prefixes]
-        return [result.continuation for result in results if result is not None]
-
-    def score(self, prompt: Prompt, texts: Sequence[str], *, ended: Sequence[bool] | None = None) -> Scored:
-        """Return the likelihood of given answers, tokenised here. Their ending is the likeliest token that ends one."""
-        answers = [self._words.answer_ids(prompt, text) for text in texts]
-        tokens = len(prompt.token_ids) + max(map(len, answers), default=0)
-        check_fits(self.name, tokens, self.capabilities.context_tokens, "with the answer that is scored")
-        endings = self._words.ending_ids(prompt.stop)
-        has_ending = [bool(endings) and (ended is None or ended[k] or not answers[k]) for k in range(len(texts))]
-        started = self._network.forward_tokens, self._network.steps
-        prefix_kv, tip, reused = self._prefix_kv(prompt, at_tip=False)
-        tree = LAYOUTS[self.layout](prefix_kv)
-        starts = self._starts(tree, prefix_kv, prompt.token_ids, [()] * len(answers), tip)
-        paths = score_paths(tree, starts, answers, [endings if has else [] for has in has_ending])
-        tree.close()
-        self._store.keep(prefix_kv)
-        generations = tuple(
-            Generation(text, ids, tuple(steps[: len(ids)]), "eos" if has else "length", (steps[-1],) if has else ())
-            for text, ids, steps, has in zip(texts, answers, paths, has_ending, strict=True)
-        )
-        return Scored(generations, self._cost(prompt, 0, reused, started))
-
-    def _within_context(self, prompt: Prompt, decoding: Decoding) -> Decoding:
-        limit = self.capabilities.context_tokens
-        room = decoding.max_tokens if limit is None else max(limit - len(prompt.token_ids), 1)
-        return replace(decoding, max_tokens=min(decoding.max_tokens, room))
-
-    @staticmethod
-    def _prefill(prefix_kv: PrefixKV, prompt: Prompt) -> Tensor:
-        """Run the rest of a prompt, piece by piece."""
-        ids, first = prompt.token_ids, len(prefix_kv.ids)
-        for end in (*prompt.boundaries, len(ids)):
-            while first < end:
-                check_limit()
-                some = ids[first : min(first + _PREFILL_CHUNK, end)]
-                tip = prefix_kv.extend(some)
-                first += len(some)
-        return tip
-
-    def _starts(
-        self, tree: KVTree, prefix_kv: PrefixKV, prompt: Sequence[int], prefixes: Sequence[tuple[int, ...]], tip: Tensor
-    ) -> list[Start]:
-        """Run what is missing of each different prefix, so that all are ready to go on."""
-        ready: dict[tuple[int, ...], tuple[int, Tensor]] = {(): (len(prompt) - 1, tip[0])}
-        missing = [prefix for prefix in dict.fromkeys(prefixes) if prefix not in ready]
-        feeds = [self._feed(prefix_kv, prompt, prefix) for prefix in missing]
-        ready.update(zip(missing, _run(tree, feeds), strict=True))
-        return [Start(prefix, *ready[prefix]) for prefix in prefixes]
-
-    @staticmethod
-    def _feed(prefix_kv: PrefixKV, prompt: Sequence[int], prefix: tuple[int, ...]) -> _Feed:
-        held = common_length(prefix_kv.ids[len(prompt) :], prefix)
-        held = min(held, len(prefix) - 1)  # the last token is run for its logits
-        return _Feed(len(prompt) - 1 + held, prefix[held:])
-
-    def text(self, token_ids: Sequence[int]) -> str:
-        """Return the text exactly as decoded."""
-        return self._words.text(token_ids)
-
-    def is_special(self, token_id: int) -> bool:
-        """Whether it is a control token, also one that a converted tokenizer forgot to mark."""
-        return self._words.is_special(token_id)
-
-
-def _part(request: DecodeRequest, places: Sequence[int]) -> DecodeRequest:
-    """Return the same request for some of its prefixes; watchers get their places among all."""
-
-    def placed(tell: Callable[[int, T], None] | None) -> Callable[[int, T], None] | None:
-        return None if tell is None else lambda path, what: tell(places[path], what)
-
-    prefixes = [request.prefixes[place] for place in places]
-    return replace(request, prefixes=prefixes, watch=placed(request.watch), ended=placed(request.ended))
-
-
-def _run(tree: KVTree, feeds: Sequence[_Feed]) -> list[tuple[int, Tensor]]:
-    """Run feeds level by level, aligned at their ends; return the node and logits of each one's last token."""
-    longest = max((len(feed.tokens) for feed in feeds), default=0)
-    nodes = [feed.parent for feed in feeds]
-    logits = torch.empty(0)
-    for left in range(longest, 0, -1):
-        check_limit()
-        now = [k for k, feed in enumerate(feeds) if len(feed.tokens) >= left]
-        grown, logits = tree.grow([nodes[k] for k in now], [feeds[k].tokens[-left] for k in now])
-        for k, node in zip(now, grown, strict=True):
-            nodes[k] = node
-    return [(nodes[k], logits[k]) for k in range(len(feeds))]

@@ -1,17 +1,9 @@
-"""Prefixes of tokens with their keys and values, and a store of them that is kept between questions.
-
-In: a prompt. Out: a prefix that holds as much of it as any kept prefix did, so that what questions share (shots, system
-prompt, story) is run once. kv_tree.py has the branches that grow from a prefix.
-
-Prompts are run in pieces, from boundary to boundary, and only whole pieces are used again. So the numbers do not depend
-on what was asked before: a prefix that is reused was computed in the pieces in which it would be computed now.
-"""
+"""Prefixes of tokens with their keys and values, in transformers' caches."""
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
-from threading import Lock
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -19,7 +11,6 @@ from torch import Tensor
 from transformers.cache_utils import Cache, DynamicLayer
 
 from ...records import Prompt, StopRule
-from ..prompts import common_length
 
 if TYPE_CHECKING:
     from .network import Network
@@ -133,8 +124,8 @@ class PrefixKV:
         return bool(self.cache.is_croppable) and not any(self.cache.is_sliding)
 
     @property
-    def nbytes(self) -> int:
-        """Memory of the keys and values, with their spare columns."""
+    def size(self) -> int:
+        """Bytes of the keys and values, with their spare columns."""
         storages = {
             tensor.untyped_storage().data_ptr(): tensor.untyped_storage().nbytes()
             for layer in self.cache.layers
@@ -142,57 +133,3 @@ class PrefixKV:
             if isinstance(tensor, Tensor)
         }
         return sum(storages.values())
-
-
-def usable_length(held: Prompt, prompt: Prompt) -> int:
-    """Return how many of a prompt's tokens a prefix for another prompt has: all, or the leading pieces of both."""
-    if _is_same_prompt(held, prompt):
-        return len(prompt.token_ids)
-    common = common_length(held.token_ids, prompt.token_ids)
-    usable = 0
-    for held_boundary, boundary in zip(held.boundaries, prompt.boundaries, strict=False):
-        if held_boundary != boundary or boundary > common:
-            break
-        usable = boundary
-    return usable
-
-
-def _is_same_prompt(one: Prompt, other: Prompt) -> bool:
-    return (one.token_ids, one.boundaries) == (other.token_ids, other.boundaries)
-
-
-class PrefixStore:
-    """A few prefixes, most recently used last. Whoever takes one has it alone; threads may share the store."""
-
-    def __init__(self, new_prefix_kv: Callable[[], PrefixKV], limit_bytes: int) -> None:
-        self._new_prefix_kv, self._limit_bytes = new_prefix_kv, limit_bytes
-        self._kept: list[PrefixKV] = []
-        self._lock = Lock()
-
-    def take(self, prompt: Prompt) -> PrefixKV:
-        """Return the prefix that shares most with the prompt: itself if it was made for this prompt, else a fork."""
-        with self._lock:
-            newest_first = reversed(self._kept)  # max() takes the first of equals
-            best = max(newest_first, key=lambda prefix_kv: usable_length(prefix_kv.prompt, prompt), default=None)
-            shared = usable_length(best.prompt, prompt) if best else 0
-            if best is None or not shared:
-                return self._new_prefix_kv()
-            self._kept.remove(best)
-            if shared == len(prompt.token_ids):
-                return best
-            self._kept.append(best)
-            return best.fork(shared) if best.can_be_cut(shared) else self._new_prefix_kv()
-
-    def keep(self, prefix_kv: PrefixKV) -> None:
-        """Keep a prefix in place of others for its prompt; drop the least recently used, but never the newest."""
-        prefix_kv.trim()
-        with self._lock:
-            self._kept = [one for one in self._kept if not _is_same_prompt(one.prompt, prefix_kv.prompt)]
-            self._kept.append(prefix_kv)
-            while len(self._kept) > 1 and self.nbytes > self._limit_bytes:
-                self._kept.pop(0)
-
-    @property
-    def nbytes(self) -> int:
-        """Memory in use."""
-        return sum(prefix_kv.nbytes for prefix_kv in self._kept)

@@ -20,8 +20,8 @@ from ...options import Decoding
 from ...records import Alternative, StopRule
 from ..base import Continuation, finished
 from ..stopping import Stop, TextOf, find_stop
-from .decoding import Start, alternatives_above, step_entropies
-from .kv_tree import KVTree
+from .paths import Start, alternatives_above, step_entropies
+from .trees import KVTree
 
 
 @dataclass(frozen=True, slots=True)

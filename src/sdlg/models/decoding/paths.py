@@ -21,7 +21,7 @@ from ...records import Alternative
 from ..base import Continuation, DecodeRequest, PathRandom, finished, path_randoms
 from ..codes import choose_by_code
 from ..stopping import Stop, TextOf, find_stop
-from .kv_tree import KVTree, PathTree
+from .trees import KVTree, PathTree
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,310 @@
+"""Tokens through one llama.cpp context: prefixes and the branches that grow from them are sequences that share cells.
+
+In: tokens, each with its place in a sequence. Out: whole rows of logits, as torch tensors. A branch that leaves a
+prefix at some token shares all cells before it (nothing is copied) and costs only its own. Threads that decode at once
+share the context's passes. Kept prefixes are dropped, oldest first, when cells or sequence numbers run out.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ...concurrency.limits import check_limit
+from ...concurrency.shared_passes import SharedPasses
+from ...errors import ModelNotFound, RunError
+from ...records import Prompt, StopRule
+from ..decoding.trees import PathLogits, passes, path_batches
+from .library import Library
+
+_SEQUENCES = 128  # that may be live at once
+_BATCH = 512  # tokens in one call
+_OUTPUTS = 128  # rows of logits in one call
+_NO_ROOM = 1  # what llama_decode returns when no cells are free
+_READ_INTO_MEMORY = 0  # llama_load_mode: neither mapped nor locked; weights that are repacked would be there twice
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A token to run: its sequence, its position there, and whether the logits after it are wanted."""
+
+    id: int
+    sequence: int
+    position: int
+    wanted: bool
+
+
+class _Counts(threading.local):
+    """Of the thread that asks: threads share a context, also in the middle of their work."""
+
+    forward_tokens = 0
+    steps = 0
+
+
+class LlamaContext:
+    """A loaded GGUF file and one context of it. Threads may share it."""
+
+    def __init__(self, library: Library, file: Path, *, cells: int, threads: int, gpu: bool) -> None:
+        self._library, self._c = library, library.c
+        params = self._c.llama_model_default_params()
+        params.load_mode = _READ_INTO_MEMORY
+        if not gpu:
+            params.n_gpu_layers = 0
+        self.model = self._c.llama_model_load_from_file(str(file).encode(), params)
+        if self.model == library.ffi.NULL:
+            raise ModelNotFound(f"llama.cpp cannot load {file}: it is damaged, cut short, or of an unknown kind")
+        self.trained_context = int(self._c.llama_model_n_ctx_train(self.model))
+        self.cells = cells
+        self._context = self._c.llama_init_from_model(self.model, self._context_params(threads))
+        if self._context == library.ffi.NULL:
+            self._c.llama_model_free(self.model)
+            raise RunError(
+                f"there is too little memory for a context of {cells} tokens of {file}; lower context_tokens"
+            )
+        self._memory = self._c.llama_get_memory(self._context)
+        self._vocabulary = int(self._c.llama_vocab_n_tokens(self._c.llama_model_get_vocab(self.model)))
+        self._batch = self._c.llama_batch_init(_BATCH, 0, 1)
+        self._free = list(range(_SEQUENCES))
+        self.make_room: Callable[[], bool] = lambda: False  # drops prefixes that are kept; whether there were any
+        self._counts, self._lock = _Counts(), threading.RLock()
+        self._shared: SharedPasses[Sequence[Token], Tensor] = SharedPasses(self._run_all)
+
+    def _context_params(self, threads: int) -> Any:
+        params = self._c.llama_context_default_params()
+        params.n_ctx, params.n_batch, params.n_ubatch = self.cells, _BATCH, _BATCH
+        params.n_seq_max, params.kv_unified = _SEQUENCES, True
+        params.n_outputs_max, params.n_outputs_max_per_seq = _OUTPUTS, 0
+        params.n_threads = params.n_threads_batch = threads
+        return params
+
+    @property
+    def parameters(self) -> int:
+        """How many weights the model has."""
+        return int(self._c.llama_model_n_params(self.model))
+
+    # -- passes -------------------------------------------------------------------------------------------------
+
+    def decoding(self) -> AbstractContextManager[None]:
+        """For a thread that will want one pass after the other: it shares them with others that do."""
+        return self._shared.decoding()
+
+    @property
+    def forward_tokens(self) -> int:
+        """Tokens that this thread has run."""
+        return self._counts.forward_tokens
+
+    @property
+    def steps(self) -> int:
+        """How many passes this thread has wanted."""
+        return self._counts.steps
+
+    def run(self, tokens: Sequence[Token]) -> Tensor:
+        """Run tokens; return the logits after those that want them, (wanted, V), in their order."""
+        self._counts.forward_tokens += len(tokens)
+        self._counts.steps += 1
+        return self._shared.run(tokens)
+
+    def _run_all(self, wanted: Sequence[Sequence[Token]]) -> list[Tensor | Exception]:
+        """Run what several threads want as one batch where it fits; what fails together is tried alone."""
+        if len(wanted) > 1 and sum(map(len, wanted)) <= _BATCH and _outputs(wanted) <= _OUTPUTS:
+            try:
+                rows = self._decode([token for tokens in wanted for token in tokens])
+                return list(torch.split(rows, [_outputs([tokens]) for tokens in wanted]))
+            except RunError:
+                pass
+        found: list[Tensor | Exception] = []
+        for tokens in wanted:
+            try:
+                found.append(self._decode(tokens))
+            except Exception as error:
+                found.append(error)
+        return found
+
+    def _decode(self, tokens: Sequence[Token]) -> Tensor:
+        batch, null = self._batch, self._library.ffi.NULL
+        batch.n_tokens = len(tokens)
+        for k, token in enumerate(tokens):
+            batch.token[k], batch.pos[k], batch.logits[k] = token.id, token.position, token.wanted
+            batch.n_seq_id[k], batch.seq_id[k][0] = 1, token.sequence
+        with self._lock:
+            code = self._c.llama_decode(self._context, batch)
+            if code == _NO_ROOM and self.make_room():
+                code = self._c.llama_decode(self._context, batch)
+            if code:
+                raise RunError(
+                    f"llama.cpp has no room for {len(tokens)} more tokens in its {self.cells} cells"
+                    if code == _NO_ROOM
+                    else f"llama.cpp failed on {len(tokens)} tokens with code {code}"
+                )
+            rows = [self._c.llama_get_logits_ith(self._context, k) for k, token in enumerate(tokens) if token.wanted]
+            if null in rows:
+                raise RunError("llama.cpp gave no logits")
+            found = np.empty((len(rows), self._vocabulary), dtype=np.float32)
+            for row, pointer in zip(found, rows, strict=True):
+                row[:] = np.frombuffer(self._library.ffi.buffer(pointer, row.nbytes), dtype=np.float32)
+        return torch.from_numpy(found)
+
+    # -- sequences ----------------------------------------------------------------------------------------------
+
+    def new_sequence(self, source: int | None = None, length: int = 0) -> int:
+        """Return a free sequence number; with the first `length` tokens of another, if one is named."""
+        with self._lock:
+            if not self._free and not self.make_room():
+                raise RunError(f"more than {_SEQUENCES} sequences at once; ask for fewer samples or questions at once")
+            sequence = self._free.pop()
+            if source is not None and length:
+                self._c.llama_memory_seq_cp(self._memory, source, sequence, 0, length)
+            return sequence
+
+    def cut(self, sequence: int, length: int) -> None:
+        """Keep the first `length` tokens of a sequence."""
+        with self._lock:
+            self._c.llama_memory_seq_rm(self._memory, sequence, length, -1)
+
+    def free(self, sequence: int) -> None:
+        """Forget a sequence; cells that no other one shares are free again."""
+        with self._lock:
+            self._c.llama_memory_seq_rm(self._memory, sequence, -1, -1)
+            self._free.append(sequence)
+
+    def close(self) -> None:
+        """Free the weights and the context."""
+        with self._lock:
+            if self._context is not None:
+                self._c.llama_batch_free(self._batch)
+                self._c.llama_free(self._context)
+                self._c.llama_model_free(self.model)
+                self._context = None
+
+
+def _outputs(wanted: Sequence[Sequence[Token]]) -> int:
+    return sum(token.wanted for tokens in wanted for token in tokens)
+
+
+class LlamaPrefix:
+    """Tokens that were run one after another: a prompt, perhaps an answer. Its sequence is freed with it."""
+
+    def __init__(self, context: LlamaContext, sequence: int | None = None, ids: Sequence[int] = ()) -> None:
+        self.context = context
+        self.sequence = context.new_sequence() if sequence is None else sequence
+        self.ids = list(ids)
+        self.prompt = Prompt((), StopRule())
+        self.tip: Tensor | None = None  # the logits after the prompt, (1, V)
+
+    def extend(self, tokens: Sequence[int], keep: int = 1) -> Tensor:
+        """Run more tokens; return the logits after the last `keep` of them, (keep, V)."""
+        tail: list[Tensor] = []
+        for first in range(0, len(tokens), _BATCH):
+            check_limit()
+            part = tokens[first : first + _BATCH]
+            wanted = len(tokens) - keep - first
+            start = len(self.ids)
+            run = [Token(token, self.sequence, start + k, k >= wanted) for k, token in enumerate(part)]
+            tail.append(self.context.run(run))
+            self.ids.extend(part)
+        return torch.cat(tail)
+
+    def fork(self, length: int) -> LlamaPrefix:
+        """Return a new prefix with the first `length` tokens of this one; their cells are shared."""
+        return LlamaPrefix(self.context, self.context.new_sequence(self.sequence, length), self.ids[:length])
+
+    def cut(self, length: int) -> None:
+        """Keep the first `length` tokens only."""
+        if length < len(self.ids):
+            self.context.cut(self.sequence, length)
+            self.ids = self.ids[:length]
+
+    def can_be_cut(self, length: int) -> bool:
+        """Whether its first `length` tokens can be had without running them again: always."""
+        return True
+
+    def trim(self) -> None:
+        """Nothing is held beyond its tokens."""
+
+    @property
+    def size(self) -> int:
+        """Cells in use; shared ones count for each."""
+        return len(self.ids)
+
+    def __del__(self) -> None:
+        self.context.free(self.sequence)
+
+
+class LlamaTree:
+    """Branches of a prefix, each a sequence of its own."""
+
+    def __init__(self, prefix: LlamaPrefix) -> None:
+        self._prefix, self._context = prefix, prefix.context
+        self._next_node = len(prefix.ids)
+        self._tips: dict[int, tuple[int, int]] = {}  # node → its sequence, its position
+
+    def grow(self, parents: Sequence[int], tokens: Sequence[int]) -> tuple[list[int], Tensor]:
+        """Run a token under each parent, which is one of the prefix or of the call before. Others are dropped."""
+        tips = [
+            self._fork(parent) if parent in parents[k + 1 :] else self._take(parent) for k, parent in enumerate(parents)
+        ]
+        self._release(list(self._tips))
+        run = [Token(token, sequence, place + 1, True) for token, (sequence, place) in zip(tokens, tips, strict=True)]
+        nodes = list(range(self._next_node, self._next_node + len(tips)))
+        self._next_node += len(tips)
+        self._tips = {node: (sequence, place + 1) for node, (sequence, place) in zip(nodes, tips, strict=True)}
+        logits = torch.cat([self._context.run(run[k : k + _OUTPUTS]) for k in range(0, len(run), _OUTPUTS)])
+        return nodes, logits
+
+    def _fork(self, parent: int) -> tuple[int, int]:
+        sequence, place = self._tips.get(parent, (self._prefix.sequence, parent))
+        return self._context.new_sequence(sequence, place + 1), place
+
+    def _take(self, parent: int) -> tuple[int, int]:
+        """Whoever continues a path last may have its sequence; the prefix's own stays."""
+        return self._tips.pop(parent, None) or self._fork(parent)
+
+    def run_paths(self, parents: Sequence[int], paths: Sequence[Sequence[int]]) -> Iterator[PathLogits]:
+        """Run given paths, as many as fit into a pass together."""
+        for group in path_batches(paths):
+            sequences = {
+                number: self._context.new_sequence(self._prefix.sequence, parents[number] + 1) for number in group
+            }
+            try:
+                yield from self._run_group(group, sequences, parents, paths)
+            finally:
+                for sequence in sequences.values():
+                    self._context.free(sequence)
+
+    def _run_group(
+        self, group: list[int], sequences: dict[int, int], parents: Sequence[int], paths: Sequence[Sequence[int]]
+    ) -> Iterator[PathLogits]:
+        for now in passes(max(len(paths[number]) for number in group)):
+            pieces = {number: paths[number][now] for number in group if paths[number][now]}
+            tokens = [
+                Token(token, sequences[number], parents[number] + 1 + now.start + k, True)
+                for number, piece in pieces.items()
+                for k, token in enumerate(piece)
+            ]
+            rows = torch.split(self._context.run(tokens), [len(piece) for piece in pieces.values()])
+            for number, logits in zip(pieces, rows, strict=True):
+                yield PathLogits(number, now.start, logits)
+
+    def prune(self, nodes: Sequence[int]) -> None:
+        """Drop all paths but those to these nodes."""
+        self._release([node for node in self._tips if node not in nodes])
+
+    def _release(self, nodes: Sequence[int]) -> None:
+        for node in nodes:
+            self._context.free(self._tips.pop(node)[0])
+
+    def close(self) -> None:
+        """Drop all paths; the prefix is as it was."""
+        self._release(list(self._tips))
+
+    def keep_path(self, node: int) -> bool:
+        """Not supported: the ids of a path are not kept here."""
+        return False
