@@ -231,7 +231,7 @@ class Network:
     def _rope_hangs_on_length(self) -> bool:
         """Whether positions turn keys by more the longer the longest question of a pass is."""
         rope = str(getattr(self._config, "rope_parameters", None) or getattr(self._config, "rope_scaling", None) or "")
-        return "longrope" in rope or "dynamic" in told
+        return "longrope" in rope or "dynamic" in rope
 
     def _probe(self, run: Callable[[Sequence[Pass]], list[Tensor]]) -> Tensor:
         """Logits after two chains of different lengths, then after one more token of each."""
