@@ -189,7 +189,7 @@ def test_a_file_that_is_none_or_not_whole_is_an_error(file, tmp_path):
     whole = file.read_bytes()
     for content in (b"nothing of the kind", whole[:900], whole[:-4000]):
         (tmp_path / "broken.gguf").write_bytes(content)
-        with pytest.raises(ModelNotFound, match="broken.gguf"):
+        with pytest.raises(ModelNotFound, match=r"broken\.gguf"):
             sdlg.load_model(str(tmp_path / "broken.gguf"), SMALL)
 
 

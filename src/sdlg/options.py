@@ -30,10 +30,10 @@ Linkage = Literal["greedy_first", "components"]
 EngineName = Literal["auto", "transformers", "llama.cpp"]
 Method = Literal["sdlg", "multinomial", "arithmetic", "beam", "diverse_beam"]
 
-SMOLLM2, NLI_MINILM, MINILM = "smollm2", "nli-minilm", "minilm"  # the embedded models
-GEMMA3 = "gemma3-270m"  # another one, by an extra of its own
+QWEN_CODER, SMOLLM2, GEMMA3 = "qwen2.5-coder-1.5b", "smollm2", "gemma3-270m"  # language models fetched by name
+NLI_MINILM, MINILM = "nli-minilm", "minilm"
 PACKAGED, NONE = "packaged", "none"  # instead of a calibration's file: one that comes with the package, or none at all
-DEFAULT_MODEL, DEFAULT_NLI, DEFAULT_SIMILARITY = SMOLLM2, NLI_MINILM, MINILM
+DEFAULT_MODEL, DEFAULT_NLI, DEFAULT_SIMILARITY = QWEN_CODER, NLI_MINILM, MINILM
 METHODS: tuple[str, ...] = get_args(Method)  # as `sdlg.sampling.SAMPLERS` has them; the first is the default
 DEFAULT_METHOD = METHODS[0]
 STRATEGIES: tuple[str, ...] = get_args(Strategy)
