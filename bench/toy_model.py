@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from sdlg.models.base import Capabilities, Decoded, DecodeRequest
+from sdlg.models.decoding.beam_search import beam_search
+from sdlg.models.decoding.paths import Start
 from sdlg.models.scripted import END, ScriptedModel
-from sdlg.models.transformers.beam_search import beam_search
-from sdlg.models.transformers.decoding import Start
 from sdlg.nli.base import SAME_TEXT, InputGradients, Judged, NliProbabilities
 from sdlg.options import STRATEGIES
 from sdlg.records import Cost

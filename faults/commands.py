@@ -14,12 +14,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from sdlg.formats.codec import ERROR_FORMAT
+
 from fake_server import FakeServer, Fault
 from fakes import CAPITAL, MEANINGS, FakeNli
 from sdlg import ScriptedModel, loaded
 from sdlg.cli import main
 from sdlg.errors import SdlgError
-from sdlg.formats.codec import ERROR_FORMAT
 from sdlg.models.transformers.gguf import converted_gguf
 from tiny_gguf import write_tiny_gguf
 

@@ -17,17 +17,17 @@ from pathlib import Path
 from typing import Any
 
 from hypothesis import HealthCheck, Phase, given, seed, settings
+from sdlg.formats.answers import parse_row
+from sdlg.formats.lines import seal
+from sdlg.formats.questions import Asked, finished_lines, read_questions
 
 from fakes import fake_pipeline
 from sdlg import Options
 from sdlg.calibration import Calibration
 from sdlg.cli.files import read_text
-from sdlg.evaluation.datasets.items import read_items
 from sdlg.errors import SdlgError
+from sdlg.evaluation.datasets.items import read_items
 from sdlg.evaluation.results import load_run
-from sdlg.formats.answers import parse_row
-from sdlg.formats.lines import seal
-from sdlg.formats.questions import Asked, finished_lines, read_questions
 from sdlg.measures.inputs import InputModels
 from sdlg.measures.measuring import chosen_measures, measure
 from sdlg.models.server.connection import BadReply
