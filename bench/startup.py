@@ -95,7 +95,7 @@ def _read(terminal: int) -> str:
 def measure(model: str, engine: str, rounds: int) -> Startup:
     """Run both commands in turn."""
     ask = ["-m", "sdlg.cli", "ask", QUESTION, "--model", model_name(model, engine), "--set", f"engine={engine}"]
-    ask += ["--json"]
+    ask += ["--set", "stop_at=sentence", "--max-tokens", "32", "--json"]
     timed(ask)
     asked, imported = [], []
     for _ in range(rounds):

@@ -218,7 +218,7 @@ class TreeNli:
         noise = self._random.standard_normal(signal.shape)
         norms = [float(np.linalg.norm(rows, axis=1).mean()) for rows in (signal, noise)]
         gradients = signal + noise * norms[0] / norms[1] if self._informed and norms[0] else noise
-        return InputGradients(spans, self._vectors[list(words)], gradients / 2)
+        return InputGradients(spans, self._vectors[list(words)], gradients)
 
     def _towards_change(self, words: Words, place: int) -> Array:
         """The sum of z_i − z_j over the words j that would change the meaning here."""
