@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-os.environ.setdefault("HF_HUB_OFFLINE", "1")
+os.environ.setdefault("HF_HUB_OFFLINE", "1")  # nothing is ever fetched by a test, but for those marked `models`
 os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
 
 from sdlg.loading.pretrained import calm_threads
@@ -139,7 +139,7 @@ def minilm_tokenizer():
 def embedded_pipeline():
     from sdlg import Pipeline
 
-    return Pipeline()
+    return Pipeline("smollm2", engine="transformers")
 
 
 @pytest.fixture(scope="session")

@@ -553,7 +553,7 @@ def test_a_torn_last_line_is_cut_off_and_made_again(tmp_path):
 )  # fmt: skip
 def test_a_damaged_row_is_named_with_its_file_line_field_and_what_to_do(tmp_path, stage, row, words):
     store = Store(tmp_path)
-    good = {"generate": '{"id": "p", "question": "q", "skipped": "x"}', "measure": '{"id": "p"}', "judge": '{"id": "p"}'}[stage]
+    good = '{"id": "p", "question": "q", "skipped": "x"}' if stage == "generate" else '{"id": "p"}'
     store.file(stage).write_text(f"{good}\n{row}\n")
     with pytest.raises(RunError, match=rf"{stage}\.jsonl, line 2 is damaged; remove that line and resume.*{words}"):
         store.rows(stage)
@@ -580,7 +580,7 @@ def test_a_full_disk_loses_no_row(tmp_path, room):
     resource.setrlimit(resource.RLIMIT_FSIZE, (store.file("judge").stat().st_size + room, hard))
     try:
         with pytest.raises(RunError, match=r"Nothing is lost: free some space"):
-            store.append("judge", JudgedRow("second", reference="q" * 10_000))
+            store.append("judge", JudgedRow("second", {"q" * 10_000: 1.0}))
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
     assert store.rows("judge") == {"first": JudgedRow("first")}

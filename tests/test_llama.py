@@ -1,34 +1,28 @@
-"""GGUF files on a llama-server of our own: how it lives, what it can do, and that it ends with us."""
+"""GGUF files on llama.cpp in this process: the same answers as one by one, one probability for one sequence."""
 
 from __future__ import annotations
 
-import gc
-import os
-import signal
-import subprocess
-import sys
 import threading
-import time
-from pathlib import Path
-from urllib.error import HTTPError
-from urllib.request import Request, urlopen
 
 import pytest
+import torch
 
 import sdlg
-from sdlg.errors import BadOption, ModelNotFound, NotSupported, ServerFailed
-from sdlg.models import chosen_engine, load_scorer
+from conftest import tiny_nli
+from sdlg.errors import BadOption, ModelNotFound
+from sdlg.models import chosen_engine
 from sdlg.models.base import DecodeRequest
 from sdlg.models.fetching import fetched
+from sdlg.models.llama import library
 from sdlg.models.llama import model as llama
-from sdlg.models.llama.header import read_header
-from sdlg.models.server.capabilities import probe_server
+from sdlg.models.llama.library import LibraryUnusable, open_library
 from sdlg.options import Decoding, Loading
 from sdlg.records import Question
 from tiny_gguf import CONTEXT, TOKENS, write_tiny_gguf
 
 SMALL = Loading(threads=1)
 TEMPLATE = "{{ bos_token }}Q: {{ messages[0].content }}"
+QUESTIONS = ("What is the capital of Australia?", "Who wrote Hamlet?")
 
 
 @pytest.fixture(scope="module")
@@ -37,210 +31,198 @@ def file(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def model(file):
+def tiny(file):
     model = sdlg.load_model(str(file), SMALL)
     yield model
     model.close()
 
 
-def is_running(process_id: int) -> bool:
-    """Not gone, and not only waiting to be asked how it ended."""
-    try:
-        return "\nState:\tZ" not in Path(f"/proc/{process_id}/status").read_text()
-    except FileNotFoundError:
-        return False
+@pytest.fixture(scope="module")
+def smollm2():
+    model = sdlg.load_model("smollm2", SMALL)
+    yield model
+    model.close()
 
 
-def wait_until(true, seconds: float = 20.0) -> bool:
-    deadline = time.monotonic() + seconds
-    while not true() and time.monotonic() < deadline:
-        time.sleep(0.02)
-    return true()
+def decode(model, prompt, prefixes, **named):
+    request = DecodeRequest(prompt, prefixes, Decoding(**{"max_tokens": 12, **named}), 3, alternatives_above=0.01)
+    return model.decode(request).continuations
 
 
 # -- the model --------------------------------------------------------------------------------------------------
 
 
-def test_a_gguf_file_runs_on_llama_cpp_as_it_is(model, file):
-    assert model.name == str(file)
-    assert model.server.kind == "llama.cpp"
-    assert model.capabilities.context_tokens == CONTEXT  # as the file says, not what a slot could have
-    prompt = model.prompt(Question("the cat"), "raw")
+def test_a_gguf_file_runs_as_it_is(tiny, file):
+    assert (tiny.name, tiny.engine) == (str(file), "llama.cpp")
+    assert tiny.capabilities.context_tokens == CONTEXT
+    assert tiny.capabilities.alternatives is None  # whole distributions
+    prompt = tiny.prompt(Question("the cat"), "raw")
     assert [TOKENS[token] for token in prompt.token_ids][:2] == ["<s>", "▁the"]
-    answer = model.decode(DecodeRequest(prompt, [()], Decoding(max_tokens=5), alternatives_above=0.001))
-    assert 1 <= len(answer.continuations[0].token_ids) <= 5
-    assert answer.continuations[0].alternatives[0]
+    (answer,) = decode(tiny, prompt, [()], max_tokens=5)
+    assert 1 <= len(answer.token_ids) <= 5
 
 
-def test_it_answers_as_the_widened_file_does(model, file, tmp_path, monkeypatch):
+def test_it_answers_as_the_widened_file_does(tiny, file, tmp_path, monkeypatch):
     monkeypatch.setenv("SDLG_HOME", str(tmp_path))
     widened = sdlg.load_model(str(file), Loading(engine="transformers"))
-    told = []
-    for one in (model, widened):
-        request = DecodeRequest(
-            one.prompt(Question("the"), "raw"), [()], Decoding(max_tokens=1), alternatives_above=1e-3
-        )
-        told.append({tried.token_id: tried.logprob for tried in one.decode(request).continuations[0].alternatives[0]})
-    common = told[0].keys() & told[1].keys()
-    assert len(common) > 0.9 * len(told[0])
-    assert [told[0][token] for token in common] == pytest.approx([told[1][token] for token in common], abs=0.02)
+    found = []
+    for one in (tiny, widened):
+        (step,) = decode(one, one.prompt(Question("the"), "raw"), [()], max_tokens=1)
+        found.append({tried.token_id: tried.logprob for tried in step.alternatives[0]})
+    common = found[0].keys() & found[1].keys()
+    assert len(common) > 0.9 * len(found[0])
+    assert [found[0][token] for token in common] == pytest.approx([found[1][token] for token in common], abs=0.02)
 
 
-def test_what_is_known_of_it_is_what_asking_it_would_find():
-    model = sdlg.load_model(fetched("smollm2"), SMALL)
-    found = model.connection.run(probe_server(model.connection))
-    assert model.server == found
-    model.close()
+def test_prompts_are_those_of_the_models_own_tokenizer(smollm2):
+    widened = sdlg.load_model("smollm2", Loading(engine="transformers"))
+    for question in (
+        Question(QUESTIONS[0]),
+        Question("Grüße, 你好 🙂?", system="Be brief."),
+        Question("And now?", shots=(("Who?", "He."),), context="A story."),
+    ):
+        for style in ("chat", "plain", "raw"):
+            assert smollm2.prompt(question, style).token_ids == widened.prompt(question, style).token_ids
+    ids = smollm2.prompt(Question("Grüße 🙂"), "raw").token_ids
+    assert smollm2.text(ids) == widened.text(ids) == "Grüße 🙂"
+    ends = [one.prompt(Question("a"), "chat").stop.token_ids for one in (smollm2, widened)]
+    assert ends[1] <= ends[0]
+    assert all(map(smollm2.is_special, ends[0]))
 
 
-def test_results_say_what_ran_the_file(model):
-    from conftest import tiny_nli
-
-    result = sdlg.Pipeline(model, tiny_nli(), samples=2, draws=0, max_tokens=4, prompt="raw").ask("the cat")
-    assert result.setup.engine == "llama.cpp"
-    assert result.model == model.name
+# -- decoding ---------------------------------------------------------------------------------------------------
 
 
-def test_a_file_without_a_template_is_not_given_one(tmp_path):
-    assert read_header(write_tiny_gguf(tmp_path / "with.gguf", template=TEMPLATE)).has_template
-    assert not read_header(write_tiny_gguf(tmp_path / "without.gguf")).has_template
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_branches_together_are_those_decoded_alone(smollm2, question):
+    prompt = smollm2.prompt(Question(question), "chat")
+    (answer,) = decode(smollm2, prompt, [()])
+    places = [(k, option.token_id) for k, step in enumerate(answer.alternatives) for option in step[1:3]]
+    prefixes = [(*answer.token_ids[:k], token) for k, token in places if k < len(answer.token_ids)][:9]
+    together = decode(smollm2, prompt, prefixes)
+    alone = [decode(smollm2, prompt, [prefix])[0] for prefix in prefixes]
+    assert [one.token_ids for one in together] == [one.token_ids for one in alone]
+    for one, other in zip(together, alone, strict=True):
+        assert one.logprobs == pytest.approx(other.logprobs, abs=1e-3)
 
 
-# -- its server -------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("strategy", ["multinomial", "arithmetic", "beam", "diverse_beam"])
+def test_every_strategy_works_and_repeats_by_its_seed(smollm2, strategy):
+    prompt = smollm2.prompt(Question(QUESTIONS[1]), "chat")
+    first, second = (decode(smollm2, prompt, [()] * 4, strategy=strategy, beams=4, max_tokens=6) for _ in range(2))
+    assert [one.token_ids for one in first] == [one.token_ids for one in second]
+    assert len(first) == 4
 
 
-def test_calls_of_one_process_share_a_server_that_ends_with_its_last_model(file):
-    size = Loading(threads=1, context_tokens=64)
-    models = [sdlg.load_model(str(file), size) for _ in range(2)]
-    (server,) = {one.process_id for one in models}
-    models[0].close()
-    assert is_running(server)
-    assert models[1].prompt(Question("the cat"), "raw").token_ids
-    del models
-    gc.collect()
-    assert wait_until(lambda: not is_running(server))
+def test_the_likelihood_of_a_given_answer_is_that_of_decoding_it(smollm2):
+    prompt = smollm2.prompt(Question(QUESTIONS[0]), "chat")
+    (answer,) = decode(smollm2, prompt, [()], max_tokens=24)
+    (scored,) = smollm2.score(prompt, [smollm2.text(answer.token_ids)]).generations
+    assert scored.token_ids == answer.token_ids
+    assert scored.logprobs == pytest.approx(answer.logprobs, abs=1e-3)
 
 
-def test_only_this_process_has_the_key(model):
-    url = model.connection.address.root
-    key = model.connection.address.key.reveal()
-    assert url.startswith("http://127.0.0.1:")
-    with pytest.raises(HTTPError, match="401"):
-        urlopen(Request(f"{url}/v1/completions", b"{}", {"Content-Type": "application/json"}), timeout=10)
-    assert key not in repr(model.connection.address)
-    assert key not in Path(f"/proc/{model.process_id}/cmdline").read_text()
-    assert key not in Path(f"/proc/{model.process_id}/environ").read_text()
+def test_one_sequence_has_one_probability_cold_warm_alone_and_beside_others():
+    cold = sdlg.load_model("smollm2", SMALL)
+    prompts = [cold.prompt(Question(question), "chat") for question in QUESTIONS]
+    first = [decode(cold, prompt, [()])[0] for prompt in prompts]
+    warm = [decode(cold, prompt, [()])[0] for prompt in prompts]
+    found = {}
 
+    def ask(k):
+        found[k] = decode(cold, prompts[k], [()])[0]
 
-@pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
-@pytest.mark.parametrize("sent", [signal.SIGKILL, signal.SIGTERM, None])
-def test_it_is_gone_when_its_process_is_gone(file, sent):
-    code = (
-        "import sys, time, threading, sdlg\n"
-        f"def load(): global model; model = sdlg.load_model({str(file)!r})\n"
-        "thread = threading.Thread(target=load); thread.start(); thread.join()\n"  # outlives the thread that started it
-        "print(model.process_id, flush=True); sys.stdin.read()"
-    )
-    with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as parent:
-        server = int(parent.stdout.readline())
-        assert is_running(server)
-        if sent is not None:
-            parent.send_signal(sent)
-    assert wait_until(lambda: not is_running(server))
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="only there while a model is loaded")
-def test_it_is_gone_although_nothing_of_it_can_run_when_its_process_ends():
-    """xllamacpp holds Python's lock while it loads a model. Here a process that stopped its threads stands for it."""
-    folder = Path(llama.__file__).parent
-    code = (
-        f"import sys; sys.path.insert(0, {str(folder)!r}); import child, re\n"
-        "child.end_with_parent(); print('ready', flush=True)\n"
-        "re.match(r'(a|aa)+$', 'a' * 60 + 'b')"  # hours, without letting any other thread run
-    )
-    with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
-        assert process.stdout.readline() == b"ready\n"
-        time.sleep(0.3)
-        process.stdin.close()
-        assert process.wait(timeout=20) == -signal.SIGIO
-
-
-def test_a_server_that_was_killed_is_told_at_once_and_the_next_one_is_new(file):
-    size = Loading(threads=1, context_tokens=32)
-    model = sdlg.load_model(str(file), size)
-    os.kill(model.process_id, signal.SIGKILL)
-    started = time.monotonic()
-    with pytest.raises(ServerFailed, match="was ended by signal 9"):
-        model.prompt(Question("the cat"), "raw")
-    assert time.monotonic() - started < 20
-    again = sdlg.load_model(str(file), size)
-    assert again.process_id != model.process_id
-    assert again.prompt(Question("the cat"), "raw").token_ids
-    again.close()
-
-
-def test_threads_that_ask_together_start_one_server(file):
-    size, models = Loading(threads=1, context_tokens=48), []
-    threads = [threading.Thread(target=lambda: models.append(sdlg.load_model(str(file), size))) for _ in range(3)]
+    threads = [threading.Thread(target=ask, args=(k,)) for k in range(2)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert len({one.process_id for one in models}) == 1
-    for one in models:
-        one.close()
+    cold.close()
+    for k, one in enumerate(first):
+        for other in (warm[k], found[k]):
+            assert other.token_ids == one.token_ids
+            assert other.logprobs == pytest.approx(one.logprobs, abs=1e-3)
 
 
-# -- what is wrong is told --------------------------------------------------------------------------------------
+def test_more_paths_than_have_room_take_turns_and_stay_the_same(tiny, monkeypatch):
+    prompt = tiny.prompt(Question("the cat"), "raw")
+    together = decode(tiny, prompt, [()] * 9, strategy="multinomial", max_tokens=5)
+    monkeypatch.setattr(llama, "_MOST_PATHS", 2)
+    assert [one.token_ids for one in decode(tiny, prompt, [()] * 9, strategy="multinomial", max_tokens=5)] == [
+        one.token_ids for one in together
+    ]
 
 
-def test_without_the_package_an_error_says_how_to_install_it(file, monkeypatch):
-    monkeypatch.setattr(llama, "has_llama", lambda: False)
-    with pytest.raises(ModelNotFound, match=r"pip install 'sdlg\[llama\]'.*--engine transformers"):
-        sdlg.load_model(str(file))
+def test_all_sequences_are_free_again_when_the_work_is_done(file):
+    model = sdlg.load_model(str(file), SMALL)
+    free = len(model._context._free)
+    for strategy in ("greedy", "multinomial", "beam"):
+        decode(model, model.prompt(Question("the cat"), "raw"), [()] * 3, strategy=strategy, max_tokens=4)
+    model.score(model.prompt(Question("the"), "raw"), ["cat", "the cat"])
+    model._last.drop_all()
+    assert len(model._context._free) == free
+    model.close()
 
 
-def test_a_file_that_is_none_or_not_whole_is_told(file, tmp_path):
+def test_a_prompt_that_leaves_no_room_drops_what_was_kept(file):
+    model = sdlg.load_model(str(file), SMALL)
+    context = model._context
+    for k in range(60):  # more than all cells, if each were kept
+        decode(model, model.prompt(Question("the cat " * (10 + k % 5)), "raw"), [()], max_tokens=3)
+    assert model._store.size <= context.cells
+    model.close()
+
+
+# -- results ----------------------------------------------------------------------------------------------------
+
+
+def test_results_record_what_ran_the_file(tiny):
+    result = sdlg.Pipeline(tiny, tiny_nli(), samples=2, draws=0, max_tokens=4, prompt="raw").ask("the cat")
+    assert (result.setup.engine, result.model) == ("llama.cpp", tiny.name)
+    assert torch.isfinite(torch.tensor(result.semantic_entropy))
+
+
+# -- what is wrong ----------------------------------------------------------------------------------------------
+
+
+def test_a_file_that_is_none_or_not_whole_is_an_error(file, tmp_path):
     whole = file.read_bytes()
-    for content, reason in ((b"nothing of the kind", "does not begin as one"), (whole[:900], "not a whole GGUF file"),
-                            (whole[:-4000], "cannot load")):  # fmt: skip
+    for content in (b"nothing of the kind", whole[:900], whole[:-4000]):
         (tmp_path / "broken.gguf").write_bytes(content)
-        with pytest.raises(ModelNotFound, match=reason):
+        with pytest.raises(ModelNotFound, match=r"broken\.gguf"):
             sdlg.load_model(str(tmp_path / "broken.gguf"), SMALL)
 
 
-def test_what_llama_cpp_cannot_do_is_refused_in_words(model, file):
-    with pytest.raises(NotSupported, match="--engine transformers"):
-        model.score(model.prompt(Question("the cat"), "raw"), ["sat"])
+def test_another_build_of_the_library_is_refused_before_anything_is_loaded(monkeypatch):
+    monkeypatch.setitem(library._CONTEXT_DEFAULTS, "n_ctx", 513)
+    open_library.cache_clear()
+    with pytest.raises(LibraryUnusable, match="n_ctx"):
+        open_library()
+    open_library.cache_clear()
+
+
+def test_options_of_the_other_engine_are_refused(file):
     with pytest.raises(BadOption, match="dtype"):
         sdlg.load_model(str(file), Loading(dtype="float16"))
-    with pytest.raises(BadOption, match=r"llama\.cpp runs"):
-        sdlg.load_model("smollm2", Loading(engine="llama.cpp"))
-
-
-def test_given_texts_are_scored_by_the_engine_that_can(file, tmp_path, monkeypatch):
-    monkeypatch.setenv("SDLG_HOME", str(tmp_path))
-    assert load_scorer(str(file)).capabilities.scores_texts
-
-
-def test_widening_a_file_says_what_memory_it_takes_once(file, tmp_path, monkeypatch, caplog):
-    monkeypatch.setenv("SDLG_HOME", str(tmp_path))
-    for _ in range(2):
-        sdlg.load_model(str(file), Loading(engine="transformers"))
-    assert [record.message for record in caplog.records if "GB of memory" in record.message][1:] == []
-    assert "GB of memory" in caplog.text
+    with pytest.raises(BadOption, match="llama"):
+        sdlg.load_model("some/hub-name", Loading(engine="llama.cpp"))
 
 
 @pytest.mark.parametrize(
     ("name", "engine", "chosen"),
-    [("x.gguf", "auto", "llama.cpp"), ("x.gguf", "transformers", "transformers"), ("smollm2", "auto", None)],
+    [
+        ("x.gguf", "auto", "llama.cpp"),
+        ("x.gguf", "transformers", "transformers"),
+        ("smollm2", "auto", "llama.cpp"),
+        ("some/hub-name", "auto", None),
+    ],
 )
-def test_the_engine_follows_from_the_file_and_the_option(name, engine, chosen):
+def test_the_engine_follows_from_the_model_and_the_option(name, engine, chosen):
     assert chosen_engine(name, engine) == chosen
 
 
-def test_the_server_has_what_was_asked_for_or_what_suits_the_machine():
-    usual = llama.server_size(Loading(), 32_768, cores=16)
-    assert (usual.context_tokens, usual.slots, usual.threads, usual.gpu) == (4096, 4, 16, True)
-    asked = llama.server_size(Loading(threads=3, context_tokens=9000, device="cpu"), 8192, cores=2)
-    assert (asked.context_tokens, asked.slots, asked.threads, asked.gpu) == (8192, 1, 3, False)
+def test_the_embedded_model_is_not_copied_nor_converted(tmp_path, monkeypatch):
+    monkeypatch.setenv("SDLG_HOME", str(tmp_path))
+    sdlg.load_model("smollm2", SMALL).close()
+    assert not list(tmp_path.rglob("*.safetensors"))
+    assert fetched("smollm2").suffix == ".gguf"

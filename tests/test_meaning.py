@@ -31,10 +31,10 @@ from sdlg.clustering.same_answer import (
     refuses,
     shared_words,
 )
+from sdlg.errors import BadOption, ModelNotFound
 from sdlg.evaluation.correctness import AGREEMENT, judge
 from sdlg.evaluation.correctness.lexical import Contains
 from sdlg.evaluation.correctness.same_answer import SameAnswerMetric
-from sdlg.errors import BadOption, ModelNotFound
 from sdlg.evaluation.defaults import DEFAULT_METRICS, headline_metric
 from sdlg.evaluation.report import read_report
 from sdlg.models.base import NO_STOPS
@@ -363,7 +363,8 @@ def test_the_report_warns_where_rouge_judges_sentences(tmp_path, words, warned):
     file = folder / "generate.jsonl"
     rows = [json.loads(line) for line in file.read_text().splitlines()]
     for row in rows:
-        row.get("answer", {})["text"] = " ".join(["word"] * words)
+        if "answer" in row:
+            row["answer"]["generation"]["text"] = " ".join(["word"] * words)
     file.write_text("".join(json.dumps(row) + "\n" for row in rows))
     warnings = read_report([folder]).sections["overview"].warnings
     assert any("answers are sentences" in text for text in warnings) == warned

@@ -13,14 +13,14 @@ from conftest import tiny_lm, tiny_model, word_tokenizer
 from reference import decode_from_scratch, next_logprobs
 from sdlg.models import load_model
 from sdlg.models.base import DecodeRequest
-from sdlg.models.transformers import layouts
 from sdlg.models.decoding.paths import score_paths
-from sdlg.models.transformers.separate_caches import SeparateCaches
+from sdlg.models.transformers import layouts
 from sdlg.models.transformers.layouts import LAYOUTS, choose_layout
 from sdlg.models.transformers.masked_tree import MaskedTree
 from sdlg.models.transformers.model import TransformersModel
 from sdlg.models.transformers.network import Network
 from sdlg.models.transformers.prefix_cache import PrefixKV
+from sdlg.models.transformers.separate_caches import SeparateCaches
 from sdlg.options import Decoding
 from sdlg.records import Prompt, StopRule
 

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from .errors import UsageError
 from .measures.inputs import SIMILARITY_FIELDS, MeasuringModels
 from .measures.measuring import needed_fields
-from .models import LanguageModel, checked_name, chosen_engine, engine_of, load_model, load_scorer
+from .models import LanguageModel, checked_name, chosen_engine, engine_of, load_model
 from .models.catalogue import CATALOGUE
 from .models.fetching import fetched
 from .nli import NliModel, is_language_model, load_nli
@@ -93,7 +93,7 @@ class Models:
     def others(self) -> tuple[LanguageModel, ...]:
         """Further language models, which score the answers of the first."""
         names = self.loading.other_models
-        return self._once("others", lambda: tuple(load_scorer(name, self.loading) for name in names))
+        return self._once("others", lambda: tuple(load_model(name, self.loading) for name in names))
 
     @property
     def model_name(self) -> str:

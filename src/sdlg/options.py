@@ -30,10 +30,10 @@ Linkage = Literal["greedy_first", "components"]
 EngineName = Literal["auto", "transformers", "llama.cpp"]
 Method = Literal["sdlg", "multinomial", "arithmetic", "beam", "diverse_beam"]
 
-SMOLLM2, NLI_MINILM, MINILM = "smollm2", "nli-minilm", "minilm"  # the embedded models
-GEMMA3 = "gemma3-270m"  # another one, by an extra of its own
+QWEN_CODER, SMOLLM2, GEMMA3 = "qwen2.5-coder-1.5b", "smollm2", "gemma3-270m"  # language models fetched by name
+NLI_MINILM, MINILM = "nli-minilm", "minilm"
 PACKAGED, NONE = "packaged", "none"  # instead of a calibration's file: one that comes with the package, or none at all
-DEFAULT_MODEL, DEFAULT_NLI, DEFAULT_SIMILARITY = SMOLLM2, NLI_MINILM, MINILM
+DEFAULT_MODEL, DEFAULT_NLI, DEFAULT_SIMILARITY = QWEN_CODER, NLI_MINILM, MINILM
 METHODS: tuple[str, ...] = get_args(Method)  # as `sdlg.sampling.SAMPLERS` has them; the first is the default
 DEFAULT_METHOD = METHODS[0]
 STRATEGIES: tuple[str, ...] = get_args(Strategy)
@@ -166,6 +166,9 @@ class Options(Clustering, Scoring, Decoding):
     """Everything that shapes a result, but for the models."""
 
     samples: int = _number(10, 1, 1000, "sequences in all, the initial answer included")
+    unexplored: float = _number(
+        0.01, 0.0, 1.0, "branch no further when less probability than this is unexplored; 0: always all samples"
+    )
     seed: int = _number(0, 0, 2**63 - 1, "same seed, same result")
     prompt: PromptStyle = _one_of(
         PromptStyle, "chat template, 'Q: … A:', or the question as it is; auto: chat if there is a template"
@@ -232,6 +235,7 @@ class OptionNames(TypedDict, total=False):
     """`Options` as keyword arguments."""
 
     samples: int
+    unexplored: float
     seed: int
     prompt: PromptStyle
     draws: int
@@ -278,6 +282,7 @@ PRESETS: Mapping[str, Options] = {
     "default": Options(),
     "paper": Options(
         prompt="plain",
+        unexplored=0.0,
         draws=0,
         strategy="beam",
         branch_strategy="beam",

@@ -83,15 +83,15 @@ def _eval(parsed: argparse.Namespace) -> int:
     from ..evaluation.store import STAGES
 
     plan = _plan(parsed, folder)
-    with run_progress() as progress:
+    with run_progress() as (watch, announce):
         run_evaluation(
             plan,
             folder,
             data_dir=Path(parsed.data_dir) if parsed.data_dir else None,
             stages=(parsed.stage,) if parsed.stage else STAGES,
             engine=_engine(parsed, plan),
-            watch=progress.watch,
-            announce=progress.announce,
+            watch=watch,
+            announce=announce,
         )
     return 0 if print_summary(folder, sys.stdout) else 1
 

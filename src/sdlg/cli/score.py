@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import BadOption, BadQuestion, RunError, SdlgError
 from ..options import DEFAULT_NLI, NONE
-from ..schema import LIMITS
 from .files import alone, check_output, open_output, read_pipe, read_text, write_line
 from .flags import add_set, lazy_pipeline
 
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
 
 SCORE_FORMAT = "sdlg.score/1"
 _NO_MEANINGS = "no answer has a cluster, and no NLI model was named (--nli)"
-_EXAMPLES = f"""examples:
+_EXAMPLES = """examples:
   sdlg score answers.jsonl                                # semantic entropy and meanings
   sdlg score answers.jsonl --measures SAR,EigV --out scores.jsonl
   sdlg score answers.jsonl --model smollm2                # computes likelihoods that are missing
@@ -29,10 +28,9 @@ _EXAMPLES = f"""examples:
   sdlg ask --file questions.txt | sdlg score -            # results of sdlg ask are rows, too
 
 a row (docs/result-format.md):
-  {{"question": "What is the capital of Australia?", "answers": ["Canberra", "Sydney", "Canberra"]}}
-  an answer may also be {{"text": "Canberra", "logprobs": [-0.1, -0.2], "tokens": […], "cluster": 0, "position": 3}}
-  a row has at most {LIMITS};
-  one that cannot be scored gives an error line, and the others are scored
+  {"question": "What is the capital of Australia?", "answers": ["Canberra", "Sydney", "Canberra"]}
+  an answer may also be {"text": "Canberra", "logprobs": [-0.1, -0.2], "tokens": […], "cluster": 0, "position": 3}
+  a row that cannot be scored gives an error line, and the others are scored
 """
 
 
@@ -55,8 +53,6 @@ def _score(parsed: argparse.Namespace) -> int:
     if parsed.out and parsed.file != "-" and Path(parsed.out).resolve() == Path(parsed.file).resolve():
         raise BadOption("the output file is the input file; name another one")
     check_output(parsed.out)
-    if parsed.model != NONE:
-        parsed.settings = [("engine", "transformers"), *parsed.settings]  # llama.cpp has no likelihoods of given texts
     with lazy_pipeline(parsed, calibration=NONE) as pipeline, alone(parsed.out, "sdlg score"):
         with open_output(parsed.out):  # a file that cannot be written is an error before the work
             text = read_pipe() if parsed.file == "-" else read_text(Path(parsed.file))

@@ -10,7 +10,7 @@ measures    one row per method × measure × question, one column per number of 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np

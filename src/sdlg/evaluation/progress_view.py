@@ -7,7 +7,6 @@ where there is none; at the end a table.
 from __future__ import annotations
 
 import sys
-import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,58 +21,43 @@ from rich.table import Table
 from ..views.terminal import visible
 from .defaults import HEADLINE_THRESHOLD, headline_metric
 from .results import PAPER_COLUMNS, RunResults, load_run, stored_name
-from .run import RunProgress
+from .run import RunProgress, Watch
 from .statistics import auroc
+from .worker import Announce, silent
 
 FEW = 20  # of a class
 _SECONDS_BETWEEN_LINES = 30.0
 
 
-class ProgressLines:
-    """A line every half minute: for logs."""
-
-    def __init__(self) -> None:
-        self._last = 0.0
-
-    def watch(self, progress: RunProgress) -> None:
-        """Note that a question is finished."""
-        if time.monotonic() - self._last > _SECONDS_BETWEEN_LINES or progress.finished == progress.total:
-            self._last = time.monotonic()
-            each = progress.seconds / max(progress.done_now, 1)
-            left = each * (progress.total - progress.finished) / 60
-            shown = f"{progress.finished}/{progress.total} · {each:.1f} s a question · {left:.0f} min left"
-            print(f"sdlg: {shown}", file=sys.stderr, flush=True)
-
-    def announce(self, doing: str) -> None:
-        """Show nothing of single steps."""
-
-
-class ProgressBar(ProgressLines):
-    """A bar: for terminals."""
-
-    def __init__(self, bar: Progress) -> None:
-        super().__init__()
-        self._bar, self._task = bar, bar.add_task("", total=None)
-
-    def watch(self, progress: RunProgress) -> None:
-        """Note that a question is finished."""
-        self._bar.update(self._task, completed=progress.finished, total=progress.total)
-
-    def announce(self, doing: str) -> None:
-        """Show what is being done now."""
-        self._bar.update(self._task, description=escape(visible(doing)))
-
-
 @contextmanager
-def run_progress() -> Iterator[ProgressLines]:
-    """Show one run: hand `watch` and `announce` to it."""
+def run_progress() -> Iterator[tuple[Watch, Announce]]:
+    """Show one run, which calls the two: a question is finished; this is being done now."""
     console = Console(file=sys.stderr)
     if not console.is_terminal:
-        yield ProgressLines()
+        yield _lines(), silent
         return
     columns = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), TextColumn("[dim]{task.description}"))
     with Progress(*columns, console=console, transient=True) as bar:
-        yield ProgressBar(bar)
+        task = bar.add_task("", total=None)
+        yield (
+            lambda run: bar.update(task, completed=run.finished, total=run.total),
+            lambda doing: bar.update(task, description=escape(visible(doing))),
+        )
+
+
+def _lines() -> Watch:
+    """Return what prints a line every half minute, for logs."""
+    last = -_SECONDS_BETWEEN_LINES
+
+    def watch(run: RunProgress) -> None:
+        nonlocal last
+        if run.seconds - last >= _SECONDS_BETWEEN_LINES or run.finished == run.total:
+            last, each = run.seconds, run.seconds / max(run.done_now, 1)
+            left = each * (run.total - run.finished) / 60
+            shown = f"{run.finished}/{run.total} · {each:.1f} s a question · {left:.0f} min left"
+            print(f"sdlg: {shown}", file=sys.stderr, flush=True)
+
+    return watch
 
 
 # -- what came of it --------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ import json
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Literal, TypedDict
 
@@ -49,10 +49,6 @@ class GeneratedRow:
         if (self.answer is None) == (not self.skipped) or self.pairs.keys() != self.methods.keys():
             raise ValueError("a question has an answer, and samples and pairs of each method; or it was skipped")
 
-    def merged(self, later: GeneratedRow) -> GeneratedRow:
-        """Return the later row."""
-        return later
-
 
 @dataclass(frozen=True, slots=True)
 class MeasuredRow:
@@ -64,10 +60,6 @@ class MeasuredRow:
     )  # with 1, 2, …, N samples
     reasons: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # why a measure has no value
 
-    def merged(self, later: MeasuredRow) -> MeasuredRow:
-        """Return the measures of both."""
-        return MeasuredRow(self.id, _both(self.values, later.values), _both(self.reasons, later.reasons))
-
 
 @dataclass(frozen=True, slots=True)
 class JudgedRow:
@@ -75,18 +67,7 @@ class JudgedRow:
 
     id: str
     scores: Mapping[str, float] = field(default_factory=dict)
-    reference: str = ""  # the first one
     scores_without_stock: Mapping[str, float] | None = None  # None: there are no stock references
-
-    def merged(self, later: JudgedRow) -> JudgedRow:
-        """Return the scores of both."""
-        stock, more = self.scores_without_stock, later.scores_without_stock
-        both = None if stock is None and more is None else {**(stock or {}), **(more or {})}
-        return replace(later, scores={**self.scores, **later.scores}, scores_without_stock=both)
-
-
-def _both(old: Mapping[str, Mapping[str, Any]], new: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
-    return {name: {**old.get(name, {}), **new.get(name, {})} for name in {**old, **new}}
 
 
 class QuestionRows(TypedDict, total=False):
@@ -221,8 +202,19 @@ class Store:
             for number, line in enumerate(file, start=1):
                 if line.endswith(b"\n"):
                     row = _parsed(self.file(stage), number, line, _ROWS[stage])
-                    rows[row.id] = rows[row.id].merged(row) if row.id in rows else row
+                    rows[row.id] = _merged(rows[row.id], row) if row.id in rows else row
         return rows
+
+
+def _merged(old: Any, new: Any) -> Any:
+    """Return one row from two of a question: mappings are put together, anything else is replaced."""
+    if isinstance(old, Mapping) and isinstance(new, Mapping):
+        return {**old, **{name: _merged(old.get(name), value) for name, value in new.items()}}
+    if isinstance(new, MeasuredRow | JudgedRow):
+        return replace(
+            new, **{part.name: _merged(getattr(old, part.name), getattr(new, part.name)) for part in fields(new)}
+        )
+    return new
 
 
 def _parsed(path: Path, number: int, line: bytes, kind: Any) -> Any:

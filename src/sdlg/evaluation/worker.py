@@ -243,4 +243,4 @@ def judge_answer(item: Item, generated: GeneratedRow, metrics: Sequence[Metric])
     without_stock = None
     if item.stock_references and item.references:
         without_stock = judge(answer, item.references, item.false_references, metrics, question=item.question.text)
-    return JudgedRow(item.id, scores, every[0], without_stock)
+    return JudgedRow(item.id, scores, without_stock)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ from ..errors import BadOption, ModelNotFound
 from ..loading.pretrained import calm_threads
 from ..options import Loading
 from .base import Capabilities, Continuation, Decoded, LanguageModel
-from .catalogue import CATALOGUE, QWEN_CODER
+from .catalogue import CATALOGUE
 from .scripted import ScriptedModel
 from .server.address import checked_name, full_name, is_address, same_model
 
@@ -27,7 +26,6 @@ __all__ = [
     "full_name",
     "is_address",
     "load_model",
-    "load_scorer",
     "same_model",
 ]
 
@@ -61,19 +59,11 @@ def load_model(
     raise ModelNotFound(f"cannot use a {type(source).__name__} as a language model; give a name or (model, tokenizer)")
 
 
-def load_scorer(
-    source: str | Path | LanguageModel | Sequence[Any],
-    loading: Loading = Loading(),  # noqa: B008 (frozen)
-) -> LanguageModel:
-    """Load a model that gives the likelihood of given texts: llama.cpp does not, so transformers runs .gguf files."""
-    return load_model(source, replace(loading, engine="transformers"))
-
-
 def chosen_engine(name: str, engine: str = "auto") -> str | None:
     """Return what will run a .gguf file, which two engines can; None for all else."""
     is_file = _is_gguf(name)
     if engine == "llama.cpp" and not is_file:
-        raise BadOption(f"llama.cpp runs .gguf files, and {name!r} is none; leave out --engine")
+        raise BadOption(f"llama.cpp runs .gguf files, and {name!r} is none; leave out engine=llama.cpp")
     return ("llama.cpp" if engine == "auto" else engine) if is_file else None
 
 
@@ -83,8 +73,8 @@ def engine_of(model: LanguageModel) -> str | None:
 
 
 def _is_gguf(name: str) -> bool:
-    """Whether two engines can run a model: a GGUF file, or one of the catalogue that is not converted as a rule."""
-    return name.endswith(".gguf") or name == QWEN_CODER
+    """Whether a model is a GGUF file, which two engines can run."""
+    return name.endswith(".gguf") or (name in CATALOGUE and not CATALOGUE[name].is_folder)
 
 
 def _gguf_file(name: str) -> Path:

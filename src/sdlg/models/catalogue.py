@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..options import GEMMA3, MINILM, SMOLLM2, pick
+from ..options import GEMMA3, MINILM, QWEN_CODER, SMOLLM2, pick
 
-QWEN_CODER, MPNET = "qwen2.5-coder-1.5b", "all-mpnet-base-v2"
+MPNET = "all-mpnet-base-v2"
 
 
 @dataclass(frozen=True, slots=True)

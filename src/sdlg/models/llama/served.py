@@ -62,7 +62,7 @@ def serve_llama(file: Path, loading: Loading, *, name: str, reason: str) -> Serv
     """Start the server, or use that of this process, and connect to it."""
     if not has_llama():
         raise ModelNotFound(
-            f"running {name} needs llama.cpp. Run: pip install 'sdlg[llama]' "
+            f"running {name} needs llama.cpp. Run: pip install xllamacpp "
             "(or use --engine transformers, which takes several times the file's size in memory)"
         )
     patience, header = checked_patience(loading.retry_seconds), read_header(file)
