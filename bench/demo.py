@@ -1,4 +1,4 @@
-"""`make demo`: three questions that show what it is for: one the model knows, one it wavers on, one without an answer."""
+"""`make demo`: a question that the model knows, one that it wavers on, one that has no answer."""
 
 from __future__ import annotations
 

@@ -17,20 +17,15 @@ from hashlib import sha256
 from pathlib import Path
 from random import Random
 
-from sdlg.formats.codec import ERROR_FORMAT
-
 from fake_server import FakeServer, Fault
 from fakes import CAPITAL, MEANINGS, FakeNli, fake_models
 from sdlg import Loading, Models, load_model
 from sdlg.cli import main
 from sdlg.errors import SdlgError
-<<<<<<< HEAD
-=======
 from sdlg.models.base import DecodeRequest
 from sdlg.models.catalogue import File, KnownModel, Piece
 from sdlg.models.fetching import fetch
 from sdlg.models.pieces import Part, Told
->>>>>>> bench
 from sdlg.models.transformers.gguf import converted_gguf
 from sdlg.options import Decoding
 from sdlg.records import Question

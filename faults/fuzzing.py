@@ -17,21 +17,11 @@ from pathlib import Path
 from typing import Any
 
 from hypothesis import HealthCheck, Phase, given, seed, settings
-from sdlg.formats.answers import parse_row
-from sdlg.formats.lines import seal
-from sdlg.formats.questions import Asked, finished_lines, read_questions
 
 from fakes import fake_pipeline
 from sdlg import Models, Options, Pipeline
 from sdlg.calibration import Calibration
 from sdlg.cli.files import read_text
-<<<<<<< HEAD
-from sdlg.errors import SdlgError
-from sdlg.evaluation.datasets.items import read_items
-from sdlg.evaluation.results import load_run
-from sdlg.measures.inputs import InputModels
-from sdlg.measures.measuring import chosen_measures, measure
-=======
 from sdlg.cli.question_files import Asked, finished_lines, read_questions
 from sdlg.errors import SdlgError
 from sdlg.evaluation.datasets.items import read_items
@@ -40,7 +30,6 @@ from sdlg.evaluation.store import STAGES
 from sdlg.files import seal
 from sdlg.measures.table import MEASURES
 from sdlg.models.llama.header import read_header
->>>>>>> bench
 from sdlg.models.server.connection import BadReply
 from sdlg.models.server.replies import read_chunk, read_steps, tells_ids
 from sdlg.models.server.tokenizers import TokenSpellings
