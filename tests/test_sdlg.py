@@ -80,7 +80,7 @@ def test_an_empty_answer_branches_at_its_first_position():
 def test_an_answer_without_alternatives_stands_alone():
     sampled = sample({"": {"Yes": 1.0}})
     assert [s.text for s in sampled.generations] == ["Yes"]
-    assert "lower --min-probability" in sampled.notes[0]
+    assert "lower min_probability" in sampled.notes[0]
 
 
 def test_a_sequence_that_exists_already_is_skipped_for_the_next_candidate():
