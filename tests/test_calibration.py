@@ -162,7 +162,7 @@ def test_asking_with_a_calibration_shows_its_risk_and_measures_what_it_needs(tmp
     assert result.risk.sentence in result._repr_html_()
     console = Console(record=True, width=200, file=io.StringIO())
     print_result(console, result)
-    assert f"risk {result.risk.probability:.0%} — {result.risk.sentence}, {result.risk.basis}" in console.export_text()
+    assert result.risk.sentence in console.export_text()
     assert result.setup.calibration is not None
 
 

@@ -297,7 +297,7 @@ def test_clusters_come_from_the_language_model_and_gradients_from_the_encoder():
 
 def test_self_is_the_model_that_answers():
     model = AskedModel({"": {"neutral": 0.9, "entailment": 0.1}})
-    nli = load_nli("self", language_model=model)
+    nli = load_nli("self", language_model=lambda: model)
     assert nli.judge("Q", [("a", "b")]).probabilities[0].neutral == pytest.approx(0.9)
     assert nli.name == "self"
     with pytest.raises(ModelNotFound, match="--model"):

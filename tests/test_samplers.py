@@ -100,10 +100,8 @@ def test_the_n_best_of_one_beam_search_are_distinct_and_in_order():
 
 @pytest.mark.parametrize("method", sorted(SAMPLERS))
 def test_every_sampler_gives_the_same_record_for_real(method):
-    base = embedded_pipeline()
-    result = sdlg.Pipeline(base.models.language_model, base.nli, method=method, samples=4, max_tokens=8).ask(
-        "What is the capital of France?"
-    )
+    pipeline = embedded_pipeline().changed(method=method, samples=4, max_tokens=8)
+    result = pipeline.ask("What is the capital of France?")
     assert 1 < len(result.samples) <= 4
     assert result.method == method
     assert all(len(s.generation.entropies) == len(s.generation.decision_logprobs) for s in result.samples)
@@ -178,11 +176,10 @@ def test_diverse_beam_search_is_no_strategy_for_one_answer():
 
 
 def test_a_model_compared_with_itself_has_no_epistemic_part():
-    base = embedded_pipeline()
-    result = sdlg.Pipeline(
-        base.models.language_model, base.nli, samples=6, max_tokens=24, other_models=(base.models.language_model,),
-        measures=("epistemic_semantic_uncertainty",),
-    ).ask("When was the Declaration of Independence signed?")  # fmt: skip
+    own = embedded_pipeline().models
+    models = sdlg.Models(own.language_model, own.nli, others=[own.language_model])
+    pipeline = sdlg.Pipeline(models=models, samples=6, max_tokens=24, measures=("epistemic_semantic_uncertainty",))
+    result = pipeline.ask("When was the Declaration of Independence signed?")
     assert len(result.clusters) > 1
     # A branch may be made of other tokens than its text is cut into when it is scored: then it is nearly 0.
     assert result.estimates["epistemic_semantic_uncertainty"].value == pytest.approx(0.0, abs=1e-2)

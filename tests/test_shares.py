@@ -44,7 +44,7 @@ def test_shares_are_the_models_probabilities_on_average(options):
     for seed in range(150):
         result = fake_pipeline(judged=SPELLINGS, seed=seed, **options).ask(QUESTION)
         for cluster in result.clusters:
-            meaning = SPELLINGS.get(result.text_of(cluster), result.text_of(cluster))
+            meaning = SPELLINGS.get(cluster.text, cluster.text)
             shares[meaning] = shares.get(meaning, 0.0) + cluster.probability / 150
     assert shares == pytest.approx(TRUTH, abs=0.03)
 

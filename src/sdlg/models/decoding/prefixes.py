@@ -45,6 +45,9 @@ class PromptStore(Protocol[P]):
     def keep(self, prefix: P) -> None:
         """Keep a prefix for later questions."""
 
+    def drop_all(self) -> None:
+        """Forget all prefixes."""
+
 
 class PrefixStore(Generic[P]):
     """A few prefixes, most recently used last. Whoever takes one has it alone; threads may share the store."""
@@ -81,3 +84,8 @@ class PrefixStore(Generic[P]):
     def size(self) -> int:
         """Memory in use, in the unit of the limit."""
         return sum(prefix.size for prefix in self._kept)
+
+    def drop_all(self) -> None:
+        """Forget all prefixes."""
+        with self._lock:
+            self._kept = []
