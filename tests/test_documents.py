@@ -111,6 +111,15 @@ def test_flags_in_running_text_exist(path):
             check_command(["ask", "Who?", "--set", setting])
 
 
+@pytest.mark.parametrize("path", [path for path in DOCUMENTS if path not in HISTORY], ids=ids_of)
+def test_files_and_targets_that_are_named_exist(path):
+    text = path.read_text(encoding="utf-8")
+    for name in re.findall(r"\b(?:bench|tests|tools|faults|src/sdlg)/[\w/.]*\w/?", text):
+        assert (ROOT / name).exists() or list(ROOT.glob(f"{name}*")), name
+    targets = set(re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
+    assert set(re.findall(r"`make ([a-z][\w-]*)", text)) <= targets
+
+
 @pytest.mark.parametrize("path", DOCUMENTS, ids=ids_of)
 def test_links_lead_somewhere(path):
     for link in _LINK.findall(_FENCED.sub("", path.read_text(encoding="utf-8"))):
