@@ -79,7 +79,7 @@ def test_a_command_that_is_shown_can_be_typed(command):
 
 
 def test_commands_are_found_in_shell_text():
-    text = "$ sdlg ask \"Who?\" --json | jq .x  # one\nKEY=$(make it) sdlg serve \\\n  --port 1\npip install sdlg\n"
+    text = '$ sdlg ask "Who?" --json | jq .x  # one\nKEY=$(make it) sdlg serve \\\n  --port 1\npip install sdlg\n'
     assert typed_commands(text) == [["ask", "Who?", "--json"], ["serve", "--port", "1"]]
     assert len(SHOWN) > 20
     assert len(HELPED) > 20
