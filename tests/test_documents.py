@@ -19,7 +19,8 @@ HISTORY = {ROOT / "docs/experiments.md"}  # a diary: it tells of options that ar
 DOCUMENTS = sorted({*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")})
 OTHERS = re.compile(r"^(vllm|llama-server|pip|python|make)\b")  # commands of others, and vLLM's flags
 OTHER_FLAGS = {
-    "--enable-prefix-caching", "--enable-prompt-tokens-details", "--generation-config", "--logprobs-mode", "--max-logprobs",
+    "--enable-prefix-caching", "--enable-prompt-tokens-details", "--generation-config", "--logprobs-mode",
+    "--max-logprobs",
 }  # fmt: skip
 _SHELL = re.compile(r"^```(?:console|bash|sh)\n(.*?)^```", re.DOTALL | re.MULTILINE)
 _FENCED = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
