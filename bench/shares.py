@@ -7,7 +7,7 @@ means, by the same judge. The second is about all meanings, of few questions, si
 has to be compared with every other: total variation and entropy against the clusters of 50 of the 200, for the first 5,
 10 and all of 20 draws. Another 50 stand beside it as a way of their own: what even the truth is away from itself.
 
-    make bench-shares DATA=/folder/of/the/data       (or: python bench/shares.py --data-dir … --limit 10 --minutes 5)
+    python bench/shares.py --data-dir DATA [--limit 10] [--minutes 5]
 
 Rows are kept in --rows as they come, and a question that is there is not measured again.
 """
