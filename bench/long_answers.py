@@ -13,7 +13,7 @@ from collections import Counter
 
 from sdlg.models import load_model
 from sdlg.models.base import DecodeRequest
-from sdlg.options import Decoding
+from sdlg.options import SMOLLM2, Decoding
 from sdlg.records import Question, StopRule
 from serve_load import resident_megabytes
 
@@ -26,7 +26,7 @@ def main() -> None:
     parser.add_argument("--tokens", type=int, default=1024)
     parser.add_argument("--sequences", type=int, default=20)
     chosen = parser.parse_args()
-    model = load_model("smollm2")
+    model = load_model(SMOLLM2)
     prompt = model.prompt(Question("Tell me a long story."), "chat", StopRule())
     model.decode(DecodeRequest(prompt, [()], Decoding(max_tokens=2)))
     lengths, window, began, first = Counter[int](), 0, time.perf_counter(), 0.0

@@ -14,7 +14,7 @@ from statistics import median
 from sdlg.models import load_model
 from sdlg.models.base import DecodeRequest
 from sdlg.models.transformers.model import TransformersModel
-from sdlg.options import Decoding
+from sdlg.options import SMOLLM2, Decoding
 from sdlg.records import Question, StopRule
 
 WORDS = (50, 200, 500, 1000, 2000)
@@ -27,7 +27,7 @@ def main() -> None:
     parser.add_argument("--tokens", type=int, default=24)
     parser.add_argument("--sequences", type=int, default=10)
     chosen = parser.parse_args()
-    model = load_model("smollm2")
+    model = load_model(SMOLLM2)
     assert isinstance(model, TransformersModel)
     network = model._network
     decoding = Decoding(strategy="multinomial", max_tokens=chosen.tokens)

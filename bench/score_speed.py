@@ -20,15 +20,12 @@ from sdlg.loading.pretrained import calm_threads
 
 calm_threads()
 
-from sdlg.formats.answers import AnswersRow, parse_row, row_dict  # noqa: E402
-
+from sdlg import Models, NliModel, Pipeline, load_nli  # noqa: E402
+from sdlg.cli.score import score_row  # noqa: E402
 from sdlg.clustering import cluster_answers  # noqa: E402
-from sdlg.measures.base import given  # noqa: E402
-from sdlg.measures.measuring import measure_all  # noqa: E402
-from sdlg.measures.table import all_measures  # noqa: E402
-from sdlg.nli import load_nli  # noqa: E402
-from sdlg.nli.base import NliModel  # noqa: E402
-from sdlg.options import Clustering  # noqa: E402
+from sdlg.measures.table import MEASURES  # noqa: E402
+from sdlg.options import DEFAULT_NLI, NONE, Clustering  # noqa: E402
+from sdlg.schema import read_given_row  # noqa: E402
 
 ANSWERS, GOAL = 10, 0.10
 ARITHMETIC = frozenset({"logprobs", "identities", "clusters", "branchings", "texts", "token_entropies"})
@@ -55,33 +52,35 @@ def make_row(chance: random.Random) -> str:
 def make_answer(chance: random.Random, novel: str, writer: str, *, branched: bool) -> dict[str, Any]:
     text = chance.choice(WAYS_TO_SAY).format(novel=novel, writer=writer)
     logprobs = [-chance.expovariate(1.0) for _ in range(len(text) // 4 + 1)]
-    substitution = {"position": chance.randrange(len(logprobs))} if branched else None
+    position = chance.randrange(len(logprobs)) if branched else None
     entropies = [chance.expovariate(1.0) for _ in logprobs]
     return {
         "text": text,
         "logprobs": logprobs,
         "entropies": entropies,
         "cluster": writer,
-        "substitution": substitution,
+        "position": position,
     }
 
 
-def score(lines: list[str], names: list[str]) -> int:
-    """Parse, measure, write. How many values were found: none must be spared for want of data."""
+def score(lines: list[str], pipeline: Pipeline) -> int:
+    """Parse, measure, write. Return how many values were found: none must be spared for want of data."""
     values = 0
     for number, line in enumerate(lines, start=1):
-        question, inputs = parse_row(line)
-        measured = measure_all(inputs, names)
-        values += len(measured.estimates)
-        json.dumps(row_dict(AnswersRow(number, question, inputs), measured))
+        given = read_given_row(line)
+        row = score_row(number, pipeline.score(given.question, given.samples, evidence=given.evidence))
+        values += len(row["measures"])
+        json.dumps(row, ensure_ascii=False)
     return values
 
 
 def judge(lines: list[str], nli: NliModel) -> int:
-    """What `sdlg score` does with rows whose clusters are missing. How many pairs that takes."""
-    rows = [parse_row(line) for line in lines]
-    clusters = [cluster_answers(q.text, given(inputs.texts), nli.judge, Clustering()) for q, inputs in rows]
-    return sum(one.cost.nli_pairs for one in clusters)
+    """Do what `sdlg score` does with rows whose clusters are missing. Return how many pairs that takes."""
+    pairs = 0
+    for row in map(read_given_row, lines):
+        texts = [sample.text for sample in row.samples]
+        pairs += cluster_answers(row.question.text, texts, nli.judge, Clustering(), nli=nli.name).cost.nli_pairs
+    return pairs
 
 
 def seconds(work: Callable[[], object]) -> float:
@@ -97,14 +96,15 @@ def main() -> None:
     chosen = parser.parse_args()
     chance = random.Random(0)
     lines = [make_row(chance) for _ in range(chosen.rows)]
-    names = [name for name, measure in all_measures().items() if measure.needs <= ARITHMETIC]
-    nli = load_nli("nli-minilm")
+    names = [name for name, measure in MEASURES.items() if measure.needs <= ARITHMETIC]
+    pipeline = Pipeline(models=Models(None, None), measures=names, calibration=NONE)
+    nli = load_nli(DEFAULT_NLI)
     judge(lines[:2], nli)  # warm up both sides
-    found = score(lines[:2], names)
+    found = score(lines[:2], pipeline)
     if found < 2 * len(names):
         print(f"{2 * len(names) - found} of {2 * len(names)} values were not available")
     some = lines[: chosen.nli_rows]
-    arithmetic = min(seconds(lambda: score(lines, names)) for _ in range(3))
+    arithmetic = min(seconds(lambda: score(lines, pipeline)) for _ in range(3))
     judged = min(seconds(lambda: judge(some, nli)) for _ in range(3))
     whole = judged * len(lines) / len(some)
     ratio = arithmetic / whole

@@ -27,6 +27,8 @@ from statistics import median
 
 import httpx2
 
+from sdlg.options import SMOLLM2
+
 SAMPLES, TOKENS = 3, 8
 THINGS = (
     "Hamlet",
@@ -41,10 +43,14 @@ THINGS = (
     "Candide",
 )
 
+SERVE = [
+    sys.executable, "-m", "sdlg.cli", "serve", "--port", "0", "--model", SMOLLM2, "--samples", str(SAMPLES),
+    "--max-tokens", str(TOKENS),
+]  # fmt: skip
 BARE = f"""
 import sys, time
 import sdlg
-pipeline = sdlg.Pipeline(samples={SAMPLES}, max_tokens={TOKENS})
+pipeline = sdlg.Pipeline({SMOLLM2!r}, samples={SAMPLES}, max_tokens={TOKENS})
 pipeline.ask("Who wrote Hamlet?")
 print("ready", flush=True)
 things = {THINGS!r}
@@ -140,9 +146,8 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=3, help="turns that the seconds are spread over")
     parser.add_argument("--queue", type=int, default=16, help="of the server")
     parsed = parser.parse_args()
-    serve = ["-m", "sdlg.cli", "serve", "--port", "0", "--samples", str(SAMPLES), "--max-tokens", str(TOKENS)]
-    serve += ["--queue", str(parsed.queue)]
-    with started([sys.executable, "-c", BARE]) as engine, started([sys.executable, *serve]) as server:
+    serve = [*SERVE, "--queue", str(parsed.queue)]
+    with started([sys.executable, "-c", BARE]) as engine, started(serve) as server:
         line_of(engine)
         found = re.search(r"http://\S+", line_of(server))
         assert found is not None

@@ -26,7 +26,7 @@ from subprocess import Popen
 
 import httpx2
 
-from serve_load import SAMPLES, THINGS, TOKENS, line_of, resident_megabytes, started
+from serve_load import SERVE, THINGS, line_of, resident_megabytes, started
 
 KEY = "soak"
 SMALL_SHARE, LARGE_SHARE, BREAKING_SHARE = 4 / 32, 8 / 32, 12 / 32  # of the clients; the rest have wrong keys
@@ -195,8 +195,7 @@ def main() -> int:
     parsed = parser.parse_args()
     os.environ["SDLG_SERVER_KEY"] = KEY
     print(f"load before      {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores", flush=True)
-    serve = ["-m", "sdlg.cli", "serve", "--port", "0", "--samples", str(SAMPLES), "--max-tokens", str(TOKENS)]
-    with started([sys.executable, *serve]) as server:
+    with started(SERVE) as server:
         address = re.search(r"http://\S+", line_of(server))
         assert address is not None
         broken = soak(parsed, server, address[0])

@@ -7,7 +7,7 @@ means, by the same judge. The second is about all meanings, of few questions, si
 has to be compared with every other: total variation and entropy against the clusters of 50 of the 200, for the first 5,
 10 and all of 20 draws. Another 50 stand beside it as a way of their own: what even the truth is away from itself.
 
-    make bench-shares DATA=/folder/of/the/data       (or: python bench/shares.py --data-dir … --limit 10 --minutes 5)
+    python bench/shares.py --data-dir DATA [--limit 10] [--minutes 5]
 
 Rows are kept in --rows as they come, and a question that is there is not measured again.
 """
@@ -34,7 +34,7 @@ from sdlg.models import LanguageModel, load_model
 from sdlg.models.base import DecodeRequest
 from sdlg.nli import NliModel, load_nli
 from sdlg.nli.base import Judged
-from sdlg.options import DEFAULT_NLI
+from sdlg.options import DEFAULT_NLI, SMOLLM2
 from sdlg.records import Cost, Draws, Prompt, Sample
 from sdlg.sampling.request import as_sample, whole_generation
 from truth_samples import FORMATS, Asked, chosen_questions
@@ -228,7 +228,7 @@ def main() -> None:
     with TRUTH.open(encoding="utf-8") as lines:
         records = {record["id"]: record for record in map(json.loads, lines)}
     kept = read_kept(asked_for.rows)
-    model, nli, started = load_model("smollm2"), load_nli(asked_for.nli), time.monotonic()
+    model, nli, started = load_model(SMOLLM2), load_nli(asked_for.nli), time.monotonic()
     questions = [one for one in chosen_questions(asked_for.data_dir) if one.id in records]
     questions = [one for one in questions if asked_for.format in (None, one.options.prompt)][: asked_for.limit]
     for number, asked in enumerate(questions, start=1):

@@ -1,4 +1,6 @@
-"""`make bench`: what SDLG costs, as ratios within one run on the embedded models. Nothing here is a unit test.
+"""`make bench`: what SDLG costs, as ratios within one run. Nothing here is a unit test.
+
+    python bench/speed.py [--engine transformers|llama.cpp] [--model NAME] [--questions 6] [--only abcde] [--json]
 
 Ten sequences per question, few-shot prompts of about 300 tokens, clustering and scoring included on both sides:
 
@@ -7,38 +9,34 @@ Ten sequences per question, few-shot prompts of about 300 tokens, clustering and
       all ordered NLI pairs one at a time      (d) ours, with the few-shot prefix warm and cold
   (e) lm-polygraph's SemanticEntropy with ten samples, where it is installed (docs/results/speed.md says how)
 
-All have ten sequences, so ours has no draws beside them here; what five and ten draws add, warm, is a line of its own.
+Ours runs on the engine that is named; the others always on transformers, with the same weights widened to float32. All
+have ten sequences, so ours has no draws beside them here; what five draws add, warm, is a line of its own.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import os
-import resource
-import subprocess
-import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
-import sdlg
 from sdlg.loading.pretrained import calm_threads
 
 calm_threads()
 
 import torch  # noqa: E402
 
-import polygraph  # noqa: E402
-from sdlg.clustering import cluster_answers  # noqa: E402
+import sdlg  # noqa: E402
+from baselines import Baselines  # noqa: E402
+from sdlg.models.decoding.tree_model import TreeModel  # noqa: E402
 from sdlg.models.transformers.model import TransformersModel  # noqa: E402
-from sdlg.models.transformers.network import Network  # noqa: E402
-from sdlg.models.transformers.prefix_cache import PrefixKV, PrefixStore  # noqa: E402
 from sdlg.nli.classifier import SequenceClassifier  # noqa: E402
-from sdlg.records import Prompt, Question  # noqa: E402
+from sdlg.options import SMOLLM2, Loading  # noqa: E402
+from sdlg.records import Question  # noqa: E402
+from startup import ENGINES, Startup, measure_apart, model_name  # noqa: E402
 
 SHOTS = (
     ("What is the largest planet in our solar system?", "The largest planet in our solar system is Jupiter."),
@@ -64,13 +62,13 @@ QUESTIONS = (
     "Which language is spoken in Brazil?",
 )
 WARM_UP = "What is the freezing point of water?"
-SAMPLES, MAX_TOKENS = 10, 32
-DRAWS = (5, 10)
+SAMPLES, MAX_TOKENS, DRAWS = 10, 32, 5
+WARM, COLD, WITH_DRAWS = "warm", "cold", "draws"
 
 
 @dataclass
 class Clock:
-    """Wall and CPU seconds, summed."""
+    """Wall and CPU seconds of every question."""
 
     wall: list[float] = field(default_factory=list)
     cpu: list[float] = field(default_factory=list)
@@ -82,195 +80,143 @@ class Clock:
         self.wall.append(time.perf_counter() - wall)
         self.cpu.append(time.process_time() - cpu)
 
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--questions", type=int, default=len(QUESTIONS))
-    parser.add_argument("--only", default="abcde", help="which of a, b, c, d, e to run")
-    parser.add_argument("--json", action="store_true", help="one line of JSON at the end")
-    chosen = parser.parse_args()
-    pipeline = sdlg.Pipeline(prompt="plain", max_tokens=MAX_TOKENS, samples=SAMPLES, draws=0)
-    bench = Bench(pipeline)
-    names = {"a": "(a) ten generate() calls", "b": "(b) num_return_sequences=10", "c": "(c) the authors' shape"}
-    shapes: dict[str, Callable[[str], None]] = {"a": bench.separate, "b": bench.batched, "c": bench.authors}
-    if polygraph.IS_INSTALLED:
-        names["e"], shapes["e"] = "(e) lm-polygraph", bench.by_polygraph
-    clocks = {name: Clock() for name in ("warm", "cold", *(name for name in names if name in chosen.only))}
-    drawing = {draws: Clock() for draws in DRAWS}
-    if "e" in clocks:
-        bench.by_polygraph(WARM_UP)  # its first call sets up what later ones use
-    for question in QUESTIONS[: chosen.questions]:
-        bench.warm_up()
-        with clocks["warm"].running():
-            bench.ours(question)
-        for draws, clock in drawing.items():
-            bench.warm_up()
-            with clock.running():
-                bench.with_draws(question, draws)
-        bench.forget()
-        with clocks["cold"].running():
-            bench.ours(question)
-        for name in (name for name in names if name in clocks):
-            with clocks[name].running():
-                shapes[name](question)
-        print(f"  {question}  " + "  ".join(f"{n} {c.wall[-1]:.2f}s" for n, c in clocks.items()), flush=True)
-    for draws, clock in drawing.items():
-        ratio = sum(clock.wall) / sum(clocks["warm"].wall)
-        print(f"  with {draws} draws beside the branches: {ratio:.2f}× the time without, warm")
-    report(bench, clocks, names, chosen.questions, chosen.json)
+    def times(self, other: Clock) -> dict[str, float]:
+        """Return how many times as long as the other it took."""
+        return {"wall": sum(self.wall) / sum(other.wall), "cpu": sum(self.cpu) / sum(other.cpu)}
 
 
-class Bench:
-    """The four ways, on the same loaded models."""
+class Ours:
+    """Our pipeline, with its prompts forgotten or kept."""
 
-    def __init__(self, pipeline: sdlg.Pipeline) -> None:
-        assert isinstance(pipeline.model, TransformersModel)
-        assert isinstance(pipeline.nli, SequenceClassifier)
-        self.pipeline, self.lm, self.nli = pipeline, pipeline.model, pipeline.nli
+    def __init__(self, model: str, engine: str) -> None:
+        named: Any = {"engine": engine, "prompt": "plain", "max_tokens": MAX_TOKENS, "samples": SAMPLES}
+        self.pipeline = sdlg.Pipeline(model_name(model, engine), **named, draws=0)
+        self.drawing = self.pipeline.changed(draws=DRAWS)
         self.results: list[sdlg.Result] = []
-        self.in_models, self.in_all = 0.0, 0.0
 
-    def prompt(self, question: str) -> Prompt:
-        return self.lm.prompt(Question(question, shots=SHOTS), "plain")
+    @property
+    def language_model(self) -> TreeModel[Any]:
+        lm = self.pipeline.models.language_model
+        assert isinstance(lm, TreeModel), f"{lm.name} is not run in this process"
+        return lm
 
-    # -- ours
+    @property
+    def nli(self) -> SequenceClassifier:
+        nli = self.pipeline.models.nli
+        assert isinstance(nli, SequenceClassifier)
+        return nli
 
-    def ours(self, question: str) -> None:
-        with timed_models(self):
-            started = time.perf_counter()
-            self.results.append(self.pipeline.ask(Question(question, shots=SHOTS)))
-            self.in_all += time.perf_counter() - started
+    def ask(self, question: str) -> None:
+        self.results.append(self.pipeline.ask(asked(question)))
 
-    def with_draws(self, question: str, draws: int) -> None:
-        self.pipeline.changed(draws=draws).ask(Question(question, shots=SHOTS))
+    def with_draws(self, question: str) -> None:
+        self.drawing.ask(asked(question))
+
+    def forget(self) -> None:
+        self.language_model._store.drop_all()
 
     def warm_up(self) -> None:
         self.forget()
-        self.pipeline.ask(Question(WARM_UP, shots=SHOTS))
-
-    def forget(self) -> None:
-        network = self.lm._network
-        self.lm._store = PrefixStore(lambda: PrefixKV(network, native=False), 2**28)
-
-    # -- the others
-
-    def generate(self, prompt: Prompt, prefix: tuple[int, ...] = (), **options: Any) -> torch.Tensor:
-        ids = torch.tensor([[*prompt.token_ids, *prefix]])
-        with torch.inference_mode():
-            out: torch.Tensor = self.lm.model.generate(
-                ids, attention_mask=torch.ones_like(ids), max_new_tokens=MAX_TOKENS - len(prefix), pad_token_id=2,
-                eos_token_id=sorted(prompt.stop.token_ids), stop_strings=list(prompt.stop.strings),
-                tokenizer=self.lm.tokenizer, **options,
-            )  # fmt: skip
-        return out[:, len(prompt.token_ids) :]
-
-    def cluster(self, question: str, generations: list[torch.Tensor]) -> None:
-        texts = [self.lm.text(ids.tolist()).split("\n")[0].split(" Q:")[0].strip() for ids in generations]
-        cluster_answers(question, texts, self.nli.judge, self.pipeline.options.clustering)
-
-    def separate(self, question: str) -> None:
-        prompt = self.prompt(question)
-        found = [self.generate(prompt, do_sample=k > 0)[0] for k in range(SAMPLES)]
-        self.cluster(question, found)
-
-    def batched(self, question: str) -> None:
-        prompt = self.prompt(question)
-        self.cluster(question, list(self.generate(prompt, do_sample=True, num_return_sequences=SAMPLES)))
-
-    def by_polygraph(self, question: str) -> None:
-        self._polygraph(self.prompt(question))
-
-    @cached_property
-    def _polygraph(self) -> Callable[[Prompt], None]:
-        return polygraph.polygraph_entropy(self.lm, self.nli, MAX_TOKENS)
-
-    def authors(self, question: str) -> None:
-        prompt = self.prompt(question)
-        result = self.results[-1]  # the same substitutions as ours, so that the same work is compared
-        answer = self.generate(prompt, num_beams=5, do_sample=False)[0]
-        self.nli.input_gradients(question, self.lm.text(answer.tolist()))
-        found = [answer]
-        for sample in result.samples[1:]:
-            assert sample.substitution is not None
-            prefix = (*result.answer.token_ids[: sample.substitution.position], sample.substitution.token_id)
-            found.append(self.generate(prompt, prefix, num_beams=5, do_sample=False)[0])
-        with torch.inference_mode():
-            for ids in found:
-                logits = self.lm.model(torch.tensor([[*prompt.token_ids, *ids.tolist()]])).logits
-                torch.log_softmax(logits[0].float(), dim=-1)
-        texts = [self.lm.text(ids.tolist()).strip() for ids in found]
-        for one in texts:
-            for other in texts:
-                if one is not other:
-                    self.nli._run([(f"{question} {one}", f"{question} {other}")])
+        self.pipeline.ask(asked(WARM_UP))
 
 
-@contextmanager
-def timed_models(bench: Bench) -> Iterator[None]:
-    """Add the time inside the language model's and the NLI model's passes to `bench.in_models`."""
-    places = [(Network, "_call"), (SequenceClassifier, "_run"), (SequenceClassifier, "_embedding_gradient")]
-    originals = [getattr(owner, name) for owner, name in places]
+def asked(question: str) -> Question:
+    return Question(question, shots=SHOTS)
 
-    def timing(function: Callable[..., Any]) -> Callable[..., Any]:
-        def timed(*args: Any, **kwargs: Any) -> Any:
-            started = time.perf_counter()
-            try:
-                return function(*args, **kwargs)
-            finally:
-                bench.in_models += time.perf_counter() - started
 
-        return timed
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--engine", choices=ENGINES, default=ENGINES[0], help="of ours")
+    parser.add_argument("--model", default=SMOLLM2, help="a name of `sdlg models`, or a .gguf file")
+    parser.add_argument("--questions", type=int, default=len(QUESTIONS))
+    parser.add_argument("--only", default="abce", help="which of a, b, c, e to run beside ours")
+    parser.add_argument("--rounds", type=int, default=3, help="of the first token from the shell; 0: not measured")
+    parser.add_argument("--json", action="store_true", help="one line of JSON at the end")
+    chosen = parser.parse_args()
+    startup = measure_apart(chosen.model, chosen.engine, chosen.rounds) if chosen.rounds else None
+    ours = Ours(chosen.model, chosen.engine)
+    baselines = baselines_of(ours, chosen.model)
+    names = [name for name in baselines.ways if name in chosen.only]
+    clocks = measure(ours, baselines, names, QUESTIONS[: chosen.questions])
+    report(ours.results, {name: baselines.ways[name][0] for name in names}, clocks, startup, chosen)
 
-    for (owner, name), original in zip(places, originals, strict=True):
-        setattr(owner, name, timing(original))
-    try:
-        yield
-    finally:
-        for (owner, name), original in zip(places, originals, strict=True):
-            setattr(owner, name, original)
+
+def baselines_of(ours: Ours, model: str) -> Baselines:
+    """Return the other ways, on the same network where ours is on transformers, too."""
+    lm: object = ours.language_model
+    if not isinstance(lm, TransformersModel):
+        lm = sdlg.load_model(model, Loading(engine="transformers", dtype="float32"))
+    assert isinstance(lm, TransformersModel)
+    return Baselines(lm, ours.nli, SAMPLES, MAX_TOKENS, ours.pipeline.options.clustering)
+
+
+def measure(ours: Ours, baselines: Baselines, names: Sequence[str], questions: Sequence[str]) -> dict[str, Clock]:
+    """Ask each question in every way, one way after the other."""
+    clocks = {name: Clock() for name in (WARM, WITH_DRAWS, COLD, *names)}
+    for question in questions:
+        if question == questions[0] and "e" in names:  # its first call sets up what later ones use
+            ours.warm_up()
+            baselines.by_polygraph(asked(WARM_UP), ours.pipeline.ask(asked(WARM_UP)))
+        for name, way in ((WARM, ours.ask), (WITH_DRAWS, ours.with_draws)):
+            ours.warm_up()
+            with clocks[name].running():
+                way(question)
+        ours.forget()
+        with clocks[COLD].running():
+            ours.ask(question)
+        for name in names:
+            with clocks[name].running():
+                baselines.ways[name][1](asked(question), ours.results[-1])
+        print(f"  {question}  " + "  ".join(f"{n} {c.wall[-1]:.2f}s" for n, c in clocks.items()), flush=True)
+    return clocks
+
+
+# -- the report ---------------------------------------------------------------------------------------------------
+
+
+def report(
+    results: Sequence[sdlg.Result], titles: dict[str, str], clocks: dict[str, Clock], startup: Startup | None,
+    chosen: argparse.Namespace,
+) -> None:  # fmt: skip
+    questions, (warm, cold) = len(clocks[WARM].wall), (clocks[WARM], clocks[COLD])
+    prompts = [result.cost.prompt_tokens for result in results]
+    lengths = [len(result.answer.token_ids) for result in results]
+    print(f"\n{chosen.model} on {chosen.engine}, {questions} questions", end=", ")
+    print(f"prompts of {min(prompts)}–{max(prompts)} tokens", end=", ")
+    print(f"answers of {min(lengths)}–{max(lengths)} tokens, {SAMPLES} sequences, {torch.get_num_threads()} threads")
+    print(f"ours: warm {sum(warm.wall) / questions:.2f} s, cold {sum(cold.wall) / questions:.2f} s a question\n")
+    print(f"{'':32}{'wall: warm':>12}{'cold':>8}{'CPU: warm':>13}{'cold':>8}")
+    ratios = {name: {WARM: clocks[name].times(warm), COLD: clocks[name].times(cold)} for name in titles}
+    for name, title in titles.items():
+        wall, cpu = ([ratios[name][side][kind] for side in (WARM, COLD)] for kind in ("wall", "cpu"))
+        print(f"{title:32}{wall[0]:11.1f}×{wall[1]:7.1f}×{cpu[0]:12.1f}×{cpu[1]:7.1f}×")
+    facts = {
+        "draws": clocks[WITH_DRAWS].times(warm)["wall"],
+        "bound_met": all(result.cost.forward_tokens == bound(result) for result in results),
+        "stages": stage_shares(results),
+        "startup": asdict(startup) if startup else None,
+    }
+    print(f"\n{DRAWS} draws beside the branches, warm: {facts['draws']:.2f}× the time without")
+    print(f"forward tokens equal P + (T − 1) + Σ (T_n − t_n − 1), less what was kept: {facts['bound_met']}")
+    print("time by stage: " + ", ".join(f"{name} {share:.0%}" for name, share in stage_shares(results).items()))
+    print(*(startup.lines if startup else ()), sep="\n")
+    if chosen.json:
+        told = {"engine": chosen.engine, "model": chosen.model, "questions": questions, "ratios": ratios, **facts}
+        print(json.dumps(told))
 
 
 def bound(result: sdlg.Result) -> int:
-    """P + (T−1) + Σ(T_n − t_n − 1), T counting every decision, less what the prefix store held (method.md §4)."""
+    """P + (T − 1) + Σ (T_n − t_n − 1), T counting every decision, less what the prefix store held."""
     return result.cost.prompt_tokens - result.cost.reused_tokens + result.cost.generated_tokens - 1
 
 
-def peak_memory_gb() -> float:
-    """Of a fresh `sdlg ask`."""
-    subprocess.run(
-        [sys.executable, "-m", "sdlg.cli", "ask", QUESTIONS[0], "--json"],
-        check=True,
-        stdout=subprocess.DEVNULL,
-        env=os.environ,
-    )
-    return resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 2**20
-
-
-def report(bench: Bench, clocks: dict[str, Clock], names: dict[str, str], questions: int, as_json: bool) -> None:
-    warm, cold = clocks["warm"], clocks["cold"]
-    prompt_tokens = [result.cost.prompt_tokens for result in bench.results]
-    lengths = [len(result.answer.token_ids) for result in bench.results]
-    numbers: dict[str, Any] = {"questions": questions, "threads": torch.get_num_threads()}
-    print(f"\n{questions} questions, prompts of {min(prompt_tokens)}–{max(prompt_tokens)} tokens, answers of "
-          f"{min(lengths)}–{max(lengths)} tokens, {SAMPLES} sequences, {torch.get_num_threads()} threads")  # fmt: skip
-    print(f"ours: warm {sum(warm.wall) / questions:.2f} s, cold {sum(cold.wall) / questions:.2f} s a question\n")
-    print(f"{'':32}{'wall: warm':>12}{'cold':>8}{'CPU: warm':>13}{'cold':>8}")
-    for name, title in names.items():
-        if name in clocks:
-            other = clocks[name]
-            row = [sum(other.wall) / sum(warm.wall), sum(other.wall) / sum(cold.wall),
-                   sum(other.cpu) / sum(warm.cpu), sum(other.cpu) / sum(cold.cpu)]  # fmt: skip
-            numbers[name] = dict(zip(("wall_warm", "wall_cold", "cpu_warm", "cpu_cold"), row, strict=True))
-            print(f"{title:32}{row[0]:11.1f}×{row[1]:7.1f}×{row[2]:12.1f}×{row[3]:7.1f}×")
-    exact = all(result.cost.forward_tokens == bound(result) for result in bench.results)
-    outside = 1 - bench.in_models / bench.in_all
-    memory = peak_memory_gb()
-    numbers |= {"bound_met": exact, "outside_models": outside, "peak_memory_gb": memory}
-    print(f"\nforward tokens equal the bound of method.md §4: {exact}")
-    print(f"time outside model passes: {outside:.1%}")
-    print(f"peak memory of `sdlg ask`: {memory:.2f} GB")
-    if as_json:
-        print(json.dumps(numbers))
+def stage_shares(results: Sequence[sdlg.Result]) -> dict[str, float]:
+    """Return how the time of ours is shared out, warm and cold together."""
+    seconds: dict[str, float] = {}
+    for result in results:
+        for name, taken in result.cost.seconds.items():
+            seconds[name] = seconds.get(name, 0.0) + taken
+    return {name: taken / sum(seconds.values()) for name, taken in seconds.items()}
 
 
 if __name__ == "__main__":

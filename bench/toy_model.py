@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from sdlg.models.base import Capabilities, Decoded, DecodeRequest
+from sdlg.models.decoding.beam_search import beam_search
+from sdlg.models.decoding.paths import Start
 from sdlg.models.scripted import END, ScriptedModel
-from sdlg.models.transformers.beam_search import beam_search
-from sdlg.models.transformers.decoding import Start
 from sdlg.nli.base import SAME_TEXT, InputGradients, Judged, NliProbabilities
 from sdlg.options import STRATEGIES
 from sdlg.records import Cost
@@ -218,7 +218,7 @@ class TreeNli:
         noise = self._random.standard_normal(signal.shape)
         norms = [float(np.linalg.norm(rows, axis=1).mean()) for rows in (signal, noise)]
         gradients = signal + noise * norms[0] / norms[1] if self._informed and norms[0] else noise
-        return InputGradients(spans, self._vectors[list(words)], gradients / 2)
+        return InputGradients(spans, self._vectors[list(words)], gradients)
 
     def _towards_change(self, words: Words, place: int) -> Array:
         """The sum of z_i − z_j over the words j that would change the meaning here."""

@@ -13,7 +13,7 @@ from sdlg.clustering import cluster_answers
 from sdlg.measures import MeasureInputs, inputs_of
 from sdlg.measures.measuring import measure_all
 from sdlg.measures.semantic import cluster_counts
-from sdlg.measures.shares import Tally, chao_shen_entropy, numbered, share_entropy
+from sdlg.measures.shares import Tally, chao_shen_entropy, numbered, share_entropy_estimate
 from sdlg.options import Options, options_from
 from sdlg.records import Question
 from sdlg.sampling import SAMPLERS, SamplingRequest
@@ -90,7 +90,7 @@ def shown_entropy(tree: Tree, count: int, seed: int) -> float:
     texts = (*sampled.texts, *(draw.text for draw in sampled.draws_beside))
     sampled = numbered(sampled, cluster_answers(QUESTION.text, texts, nli.judge, options.clustering).numbers)
     assert sampled.draws is not None
-    return share_entropy(sampled.samples, sampled.draws).value
+    return share_entropy_estimate(sampled.samples, sampled.draws).value
 
 
 def sample_each(tree: Tree, way: Way, counts: Sequence[int], seed: int) -> Iterator[tuple[int, MeasureInputs]]:

@@ -27,7 +27,7 @@ from sdlg.evaluation.datasets.sources import TRIVIAQA
 from sdlg.evaluation.same_answer_fit import read_rows
 from sdlg.models import LanguageModel, load_model
 from sdlg.models.base import DecodeRequest
-from sdlg.options import Options, options_from
+from sdlg.options import SMOLLM2, Options, options_from
 from sdlg.records import Generation, Prompt, Question
 from sdlg.sampling.request import whole_generation
 
@@ -163,7 +163,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     where = parser.parse_args()
     done = finished_ids(where.out)
-    model = load_model("smollm2")
+    model = load_model(SMOLLM2)
     for asked in chosen_questions(where.data_dir):
         if asked.id not in done:
             record = record_of(model, asked)

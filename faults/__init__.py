@@ -3,8 +3,9 @@
     make test-faults                                # all of it
     python -m faults --only eval/kill --seed 3      # one case again, as its line says
 
-`commands` says what is run and what must come out of it, `harms` what is done to a process while it runs, `table` which
-fault is done to which command and what is right afterwards, `fuzzing` feeds every reader damaged documents.
+`commands` says what is run and what must come out of it, `process_faults` what is done to a process while it runs,
+`table` which fault is done to which command and what is right afterwards; `fuzzing` feeds every reader damaged
+documents.
 """
 
 import sys

@@ -18,7 +18,7 @@ import transformers
 
 from . import commands
 from .fuzzing import fuzz
-from .table import SERVE, TABLE, Bench, ServeBench
+from .table import SERVE, TABLE, ServeSubject, Subject
 
 transformers.utils.logging.disable_progress_bar()
 torch.set_num_threads(1)  # a forked process has none of its parent's threads
@@ -42,21 +42,21 @@ def main() -> int:
 
 
 def _cases(folder: Path, only: str, seed: int | None) -> Iterator[tuple[str, int, Callable[[Random], None]]]:
-    benches: dict[str, Bench] = {}
+    subjects: dict[str, Subject] = {}
     for name, (command, check, count) in TABLE.items():
         if name.startswith(only):
-            if command.name not in benches:
-                benches[command.name] = Bench(command, folder / command.name)
-            bench = benches[command.name]
+            if command.name not in subjects:
+                subjects[command.name] = Subject(command, folder / command.name)
+            subject = subjects[command.name]
             for number in range(count) if seed is None else [seed]:
-                bench.prepare()
-                yield name, number, lambda random, bench=bench, check=check: check(bench, random)  # type: ignore[misc]
+                subject.prepare()
+                yield name, number, lambda random, subject=subject, check=check: check(subject, random)  # type: ignore[misc]
     served = None
     for name, (serve_check, count) in SERVE.items():
         if name.startswith(only):
-            served = served or ServeBench(folder / "serve")
+            served = served or ServeSubject(folder / "serve")
             for number in range(count) if seed is None else [seed]:
-                yield name, number, lambda random, bench=served, check=serve_check: check(bench, random)  # type: ignore[misc]
+                yield name, number, lambda random, subject=served, check=serve_check: check(subject, random)  # type: ignore[misc]
 
 
 def _is_fine(name: str, seed: int, work: Callable[[Random], None]) -> bool:

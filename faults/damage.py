@@ -29,7 +29,10 @@ def damaged(draw: st.DrawFn, documents: Sequence[Any]) -> bytes:
         return draw(st.binary(max_size=200))
     if kind == "any":
         return _written(draw(ANY))
-    document = json.loads(json.dumps(draw(st.sampled_from(documents))))
+    document = draw(st.sampled_from(documents))
+    if isinstance(document, bytes):
+        return _with_other_bytes(draw, document)
+    document = deepcopy(document)
     if kind == "bytes":
         return _with_other_bytes(draw, _written(document))
     for _ in range(draw(st.integers(1, 3))):

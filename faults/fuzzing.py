@@ -11,30 +11,32 @@ import time
 import traceback
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from hypothesis import HealthCheck, Phase, given, seed, settings
-from sdlg.formats.answers import parse_row
-from sdlg.formats.lines import seal
-from sdlg.formats.questions import Asked, finished_lines, read_questions
 
 from fakes import fake_pipeline
-from sdlg import Options
+from sdlg import Models, Options, Pipeline
 from sdlg.calibration import Calibration
 from sdlg.cli.files import read_text
+from sdlg.cli.question_files import Asked, finished_lines, read_questions
 from sdlg.errors import SdlgError
 from sdlg.evaluation.datasets.items import read_items
 from sdlg.evaluation.results import load_run
-from sdlg.measures.inputs import InputModels
-from sdlg.measures.measuring import chosen_measures, measure
+from sdlg.evaluation.store import STAGES
+from sdlg.files import seal
+from sdlg.measures.table import MEASURES
+from sdlg.models.llama.header import read_header
 from sdlg.models.server.connection import BadReply
 from sdlg.models.server.replies import read_chunk, read_steps, tells_ids
 from sdlg.models.server.tokenizers import TokenSpellings
-from sdlg.options import flat_options
+from sdlg.options import NONE
 from sdlg.records import Question
+from sdlg.schema import read_given_row
+from tiny_gguf import write_tiny_gguf
 
 from . import commands
 from .children import run_in_child
@@ -45,7 +47,7 @@ FOLDER = Path(tempfile.gettempdir())  # of the files that are read; `fuzz` makes
 
 @dataclass(frozen=True)
 class Reader:
-    """What is read, from which valid documents, and its share of all cases."""
+    """What is read, from which valid documents (JSON values, or bytes), and its share of all cases."""
 
     documents: Callable[[], list[Any]]
     read: Callable[[bytes], object]
@@ -53,16 +55,26 @@ class Reader:
 
 
 @cache
+def asking() -> Pipeline:
+    return fake_pipeline(measures=("SE_MS", "PE", "lexical_similarity", "Deg"), samples=4)
+
+
+@cache
+def scoring() -> Pipeline:
+    """By everything that needs no model."""
+    return Pipeline(models=Models(None, None), measures=tuple(MEASURES), calibration=NONE)
+
+
+@cache
 def result_row() -> dict[str, Any]:
-    result = fake_pipeline(measures=("SE_MS", "PE", "lexical_similarity"), samples=4).ask("What is it?")
-    row: dict[str, Any] = json.loads(result.to_json())
+    row: dict[str, Any] = json.loads(asking().ask("What is it?").to_json())
     return {**row, "candidates": row["candidates"][:2]}
 
 
 def read_question_lines(content: bytes) -> None:
     path = FOLDER / "questions"
     path.write_bytes(content)
-    list(read_questions(read_text(path).split("\n"), None))
+    list(read_questions(read_text(path), None))
 
 
 def read_data_lines(content: bytes) -> None:
@@ -74,28 +86,21 @@ def read_data_lines(content: bytes) -> None:
 def answer_rows() -> list[Any]:
     answers = [
         {"text": "a b", "logprobs": [-0.5, -1], "tokens": ["a", " b"], "cluster": 0, "entropies": [0.5, 0.25]},
-        {"text": "c", "logprobs": [-2.5], "cluster": 1, "substitution": {"position": 0}, "tokens": ["c"]},
+        {"text": "c", "logprobs": [-2.5], "cluster": 1, "position": 0, "tokens": ["c"], "entropies": [1]},
     ]
-    answers[1]["entropies"] = [1]
-    matrix = [[1.0, 0.25], [0.5, 1.0]]
-    evidence = {
-        "similarity": matrix, "entailment": matrix, "contradiction": matrix, "embeddings": [[1, 2, 3], [3, 1, 0]],
-        "relevance": [[0.5, 0.1], [1.0]], "other_logprobs": [[-1, -2]], "assessment": [0.5, 0.5], "p_true": 0.75,
-    }  # fmt: skip
-    return [{"question": "q", "answers": answers, "evidence": evidence}, {"question": "q", "answers": answers}]
+    return [{"question": "q", "answers": answers}, {"question": {"text": "q", "context": "c"}, "answers": ["a", "b"]}]
 
 
 def read_answers(content: bytes) -> None:
-    """Read, and measured with everything that can be measured."""
-    question, inputs = parse_row(content.decode("utf-8", "surrogateescape"))
-    measure(inputs, question, chosen_measures(()), InputModels())
+    """Read them as `sdlg score` does, and measure all that can be measured."""
+    given = read_given_row(content.decode("utf-8", "surrogateescape"))
+    scoring().score(given.question, given.samples, evidence=given.evidence)
 
 
 def read_result_lines(content: bytes) -> None:
     path = FOLDER / "out.jsonl"
     path.write_bytes(content + b"\n" + seal(json.dumps(result_row())).encode() + b"\n")
-    options = flat_options(asdict(Options()))
-    finished_lines(path, [Asked(1, Question("What is it?"))] * 2, {"model": "scripted", **options})
+    finished_lines(path, [Asked(1, Question("What is it?"))] * 2, asking())
 
 
 # -- runs -------------------------------------------------------------------------------------------------------
@@ -140,7 +145,17 @@ def read_run(file: str) -> Callable[[bytes], None]:
                 run.reasons(method, name)
         for metric in run.metrics:
             run.wrong(metric, 0.5)
-        _ = run.samples, run.data, run.model, run.nli, run.preset, run.versions, run.parameters, run.has_stock
+        _ = (
+            run.samples,
+            run.data,
+            run.model,
+            run.nli,
+            run.preset,
+            run.versions,
+            run.parameters,
+            run.has_stock,
+            run.config,
+        )
 
     return read
 
@@ -180,6 +195,18 @@ def read_calibration(content: bytes) -> None:
     made.origin.differences("scripted", "fake-nli", "sdlg", Options())
 
 
+def read_gguf(content: bytes) -> None:
+    path = FOLDER / "damaged.gguf"
+    path.write_bytes(content)
+    read_header(path)
+
+
+@cache
+def gguf_header() -> bytes:
+    """A small file up to its weights."""
+    return write_tiny_gguf(FOLDER / "whole.gguf", bos=True, template="{{ messages }}").read_bytes()[:3000]
+
+
 def chunks() -> list[Any]:
     token = {"id": 5, "token": "a", "bytes": [97], "logprob": -0.5}
     content = {"content": [{**token, "top_logprobs": [token, {**token, "id": 6, "logprob": -1.5}]}]}
@@ -196,7 +223,7 @@ def chunks() -> list[Any]:
 
 
 def read_reply(content: bytes) -> None:
-    """As the connection does, which tells nonsense from a server's failure."""
+    """Read it as the connection does."""
     try:
         chunk = json.loads(content)
     except (ValueError, RecursionError):
@@ -216,10 +243,11 @@ READERS = {
     "run.json": Reader(run_description, read_run("run.json"), 0.05),
     **{
         f"{stage}.jsonl": Reader(lambda stage=stage: run_rows(stage), read_run(f"{stage}.jsonl"), 0.05)  # type: ignore[misc]
-        for stage in ("generate", "cluster", "measure", "judge")
+        for stage in STAGES
     },
     "calibrations": Reader(calibrations, read_calibration, 0.1),
     "server-replies": Reader(chunks, read_reply, 0.05),
+    "gguf-headers": Reader(lambda: [gguf_header()], read_gguf, 0.05),
 }
 
 

@@ -12,10 +12,11 @@ import urllib.request
 from dataclasses import dataclass
 from random import Random
 
+from fakes import fake_models
 from sdlg.cli import main
 
 from . import commands
-from .children import Child, Harm, Outcome, no_harm
+from .children import Child, Outcome, ProcessFault, no_fault
 
 BODIES = [
     {"question": "Question 0?", "samples": 3},
@@ -25,10 +26,9 @@ BODIES = [
 
 
 def serve() -> int:
-    """In the child."""
-    commands.use_scripts()
-    os.environ.pop("SDLG_API_KEY", None)
-    return main(["serve", "--port", str(commands.PORT), "--similarity-model", "none"])
+    """Run the server, in the child."""
+    os.environ.pop("SDLG_SERVER_KEY", None)
+    return main(["serve", "--port", str(commands.PORT), "--set", "similarity_model=none"], fake_models)
 
 
 @dataclass
@@ -38,8 +38,8 @@ class Session:
     child: Child
 
     @classmethod
-    def begin(cls, harm: Harm = no_harm) -> Session:
-        return cls(Child(serve, harm))
+    def begin(cls, fault: ProcessFault = no_fault) -> Session:
+        return cls(Child(serve, fault))
 
     def is_up(self, seconds: float = 60.0) -> bool:
         end = time.monotonic() + seconds
@@ -58,7 +58,7 @@ class Session:
         return [post(body) for body in BODIES]
 
     def end(self) -> Outcome:
-        self.child.tell(signal.SIGTERM)
+        self.child.send(signal.SIGTERM)
         return self.child.wait(60.0)
 
 

@@ -159,7 +159,7 @@ def test_all_sequences_are_free_again_when_the_work_is_done(file):
     for strategy in ("greedy", "multinomial", "beam"):
         decode(model, model.prompt(Question("the cat"), "raw"), [()] * 3, strategy=strategy, max_tokens=4)
     model.score(model.prompt(Question("the"), "raw"), ["cat", "the cat"])
-    model._store.drop_all()
+    model._last.drop_all()
     assert len(model._context._free) == free
     model.close()
 

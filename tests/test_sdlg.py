@@ -152,3 +152,17 @@ def test_the_answer_and_all_branches_partition_all_probability():
 def test_coverage_grows_with_the_number_of_samples():
     shares = [fake_pipeline(CITY, {}, samples=n).ask("Where?").coverage for n in (1, 2, 3, 4)]
     assert all(a < b for a, b in itertools.pairwise(shares))
+
+
+SURE = {"": {"Paris": 0.9, "Lyon": 0.095, "Nice": 0.003, "Rome": 0.002}}
+
+
+@pytest.mark.parametrize(
+    ("unexplored", "texts"),
+    [(0.2, ["Paris"]), (0.05, ["Paris", "Lyon"]), (0.004, ["Paris", "Lyon", "Nice"]), (0.0, None)],
+)
+def test_branching_stops_when_little_probability_is_left(unexplored, texts):
+    """After Paris .1 is left, after Lyon .005, after Nice .002: known before a branch is decoded."""
+    sampled = sample(SURE, samples=4, draws=0, unexplored=unexplored)
+    assert list(sampled.texts) == (texts or ["Paris", "Lyon", "Nice", "Rome"])
+    assert bool(sampled.notes) == (texts is not None)

@@ -149,7 +149,7 @@ def test_a_models_alias_names_it(serve, aliases):
 
 
 def test_a_tokenizer_that_cannot_be_loaded_says_how_to_name_one(serve):
-    with pytest.raises(ModelNotFound, match="--tokenizer"):
+    with pytest.raises(ModelNotFound, match="tokenizer=NAME"):
         connect(serve("vllm").url, retry_seconds=PATIENCE)
 
 

@@ -525,7 +525,7 @@ EXAMPLES = [
 
 @pytest.fixture(scope="module")
 def documented():
-    with running(Talking(name="smollm2")) as server:
+    with running(Talking(name="qwen2.5-coder-1.5b")) as server:
         yield server
 
 

@@ -21,8 +21,8 @@ from sdlg.evaluation.statistics import (
     paired_difference,
     paired_error_difference,
     risk_coverage,
-    wilson_interval,
 )
+from sdlg.measures.shares import wilson
 
 INTERVALLED = [auroc, partial(error_at_coverage, coverage=0.5)]
 
@@ -282,11 +282,7 @@ def test_a_difference_of_one_class_is_undefined():
 # -- shares -----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("count", "n"), [(0, 5), (5, 5), (3, 10), (150, 300)])
-def test_wilson_intervals_are_those_of_scipy(count, n):
-    expected = binomtest(count, n).proportion_ci(method="wilson")
-    assert wilson_interval(count, n) == pytest.approx((expected.low, expected.high), abs=1e-9)
-
-
-def test_nothing_counted_says_nothing():
-    assert wilson_interval(0, 0) == (0.0, 1.0)
+@pytest.mark.parametrize(("hits", "trials"), [(0, 5), (5, 5), (3, 10), (150, 300)])
+def test_wilson_intervals_are_those_of_scipy(hits, trials):
+    expected = binomtest(hits, trials).proportion_ci(method="wilson")
+    assert wilson(hits, trials) == pytest.approx((expected.low, expected.high), abs=1e-9)

@@ -65,10 +65,11 @@ def test_every_sampler_gives_the_likelihoods_of_the_tree(trees, way):
             assert math.exp(total) == pytest.approx(tree.outputs[toy_model.words_of(text)], rel=1e-9)
 
 
-def test_beam_search_finds_the_likeliest_outputs_if_it_is_wide_enough(trees):
+def test_beam_search_finds_the_likeliest_outputs_per_token_if_it_is_wide_enough(trees):
     tree = min(trees, key=lambda tree: len(tree.outputs))
-    found = sample(tree, Way("beam"), 5, seed=0, beams=100, length_penalty=0.0)
-    likeliest = sorted(tree.outputs, key=lambda words: -tree.outputs[words])[:5]
+    found = sample(tree, Way("beam"), 5, seed=0, beams=100)
+    possible = [words for words, p in tree.outputs.items() if p > 0]
+    likeliest = sorted(possible, key=lambda words: -math.log(tree.outputs[words]) / (len(words) + 1))[:5]  # and the end
     assert [toy_model.words_of(text) for text in found.texts] == likeliest
 
 
@@ -148,7 +149,7 @@ def test_informed_scores_point_to_the_places_that_matter():
         answer = sample(tree, GREEDY, 1, seed=0).texts[0]
         words = toy_model.words_of(answer)
         nli = toy_model.TreeNli(tree, informed=True, seed=seed)
-        norms = np.linalg.norm(nli.input_gradients("?", answer).gradients("both"), axis=1)
+        norms = np.linalg.norm(nli.input_gradients("?", answer).premise_gradients, axis=1)
         for place, norm in enumerate(norms / norms.mean()):
             changed = [(*words[:place], other, *words[place + 1 :]) for other in range(tree.branching)]
             changes = sum(tree.meanings[text] != tree.meanings[words] for text in changed)

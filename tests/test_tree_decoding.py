@@ -157,7 +157,7 @@ def test_a_tree_may_grow_several_levels_in_one_call():
 
 @pytest.mark.parametrize("family", ["llama", "opt", "gemma3"])
 def test_forward_tokens_meet_the_bound_exactly(family):
-    """P + (T−1) + Σ(T_n − t_n − 1), T counting every decision (method.md §4)."""
+    """P + (T−1) + Σ(T_n − t_n − 1), T counting every decision."""
     lm = tiny_lm(family)
     prompt = Prompt((3, *PROMPT.token_ids[1:], 44), PROMPT.stop)
     first = lm.decode(DecodeRequest(prompt, [()], GREEDY))

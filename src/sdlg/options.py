@@ -166,6 +166,9 @@ class Options(Clustering, Scoring, Decoding):
     """Everything that shapes a result, but for the models."""
 
     samples: int = _number(10, 1, 1000, "sequences in all, the initial answer included")
+    unexplored: float = _number(
+        0.01, 0.0, 1.0, "branch no further when less probability than this is unexplored; 0: always all samples"
+    )
     seed: int = _number(0, 0, 2**63 - 1, "same seed, same result")
     prompt: PromptStyle = _one_of(
         PromptStyle, "chat template, 'Q: … A:', or the question as it is; auto: chat if there is a template"
@@ -232,6 +235,7 @@ class OptionNames(TypedDict, total=False):
     """`Options` as keyword arguments."""
 
     samples: int
+    unexplored: float
     seed: int
     prompt: PromptStyle
     draws: int
@@ -278,6 +282,7 @@ PRESETS: Mapping[str, Options] = {
     "default": Options(),
     "paper": Options(
         prompt="plain",
+        unexplored=0.0,
         draws=0,
         strategy="beam",
         branch_strategy="beam",

@@ -49,11 +49,11 @@ function readingWithoutDraws({ model, options, samples, clusters }) {
 export const largestFirst = (clusters) => [...clusters].sort((first, second) => shareOf(second) - shareOf(first));
 
 /** What nobody who reads only the top may miss; empty: nothing. */
-export function shortNote({ model, samples, options }) {
+export function shortNote({ model, samples, options, coverage }) {
   if (model === null) return "";
   const { stop_reason: stopped, token_ids: tokens } = samples[0].generation;
   const parts = stopped === "length" ? [`the answer was cut at ${tokens.length} tokens (raise max_tokens)`] : [];
-  if (samples.length > 1 && samples.length < options.samples)
+  if (samples.length > 1 && samples.length < options.samples && (coverage ?? 0) < 0.9)
     parts.push(`${samples.length} of ${options.samples} sequences: no others are likely`);
   return parts.join("; ");
 }

@@ -112,7 +112,7 @@ def _setting(name: str, value: str) -> tuple[str, Any]:
 
 
 def add_asking(parser: argparse.ArgumentParser) -> None:
-    """Add what `load_pipeline` reads besides the models: method, preset, measures, calibration and options."""
+    """Add what `lazy_pipeline` reads besides the models: method, preset, measures, calibration and options."""
     add_setting(parser, "samples", "answers to explore")
     add_setting(parser, "max_tokens", "longest answer, in tokens")
     parser.add_argument("--method", default=DEFAULT_METHOD, metavar="NAME", help=", ".join(METHODS))
@@ -163,13 +163,6 @@ def _models(parsed: argparse.Namespace, places: Mapping[str, Any]) -> Models:
     load: Load = getattr(parsed, "load", None) or Models
     model, nli = (None if name == NONE else name for name in (parsed.model, parsed.nli))
     return load(model, nli, Loading(**places))
-
-
-def load_pipeline(parsed: argparse.Namespace, watch: Watch | None = None) -> Pipeline:
-    """Return the pipeline that the flags describe, with its models loaded."""
-    pipeline = lazy_pipeline(parsed, **({"watch": watch} if watch else {}))
-    load_models(parsed, pipeline, watch)
-    return pipeline
 
 
 def load_models(parsed: argparse.Namespace, pipeline: Pipeline, watch: Watch | None = None) -> None:

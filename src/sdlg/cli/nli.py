@@ -17,7 +17,7 @@ _EXAMPLES = """examples:
   sdlg nli fit --train train.jsonl --dev dev.jsonl --out fit.json     # only look: nothing is kept for later questions
 
 Judged answers: {"id": "nq1", "question": "…", "answers": [{"text": "…", "right": true}, …]} on each line.
-Without --out, the fit is kept in our home folder (SDLG_HOME), and --equivalence answers uses it with that model.
+Without --out, the fit is kept in our home folder (SDLG_HOME), and equivalence=answers uses it with that model.
 """
 
 
@@ -32,7 +32,7 @@ def add_nli(commands: Any) -> None:
     fit.add_argument("--nli", default=DEFAULT_NLI, help=f"hub name or folder (default: the embedded {DEFAULT_NLI})")
     fit.add_argument("--train", metavar="FILE", required=True, help="judged answers to fit on")
     fit.add_argument("--dev", metavar="FILE", required=True, help="judged answers to choose and to measure on")
-    fit.add_argument("--out", metavar="FILE", help="write the fit here (default: where --equivalence answers looks)")
+    fit.add_argument("--out", metavar="FILE", help="write the fit here (default: where equivalence=answers looks)")
     fit.add_argument("--device", help="cpu, cuda, … (default: the best there is)")
     fit.add_argument("--debug", action="store_true", help="show tracebacks")
 

@@ -104,16 +104,6 @@ def risk_coverage(scores: ArrayLike, wrong: ArrayLike) -> Curve:
     return Curve(sizes / cases.n, np.cumsum(spread) / sizes)
 
 
-def wilson_interval(count: int, n: int) -> tuple[float, float]:
-    """Return Wilson's 95 % interval of a share; all of [0, 1] where nothing was counted."""
-    if n == 0:
-        return 0.0, 1.0
-    z, share = 1.959963984540054, count / n
-    middle = (share + z * z / (2 * n)) / (1 + z * z / n)
-    half = z / (1 + z * z / n) * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n))
-    return max(0.0, middle - half), min(1.0, middle + half)
-
-
 # -- complete cases and the bootstrap ---------------------------------------------------------------------------
 
 

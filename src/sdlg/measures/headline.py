@@ -27,11 +27,6 @@ def semantic_entropy(inputs: MeasureInputs) -> Estimate:
     return Estimate(unnormalised_entropy(_log_masses(inputs)), "nats", True, {"variant": variant})
 
 
-def headline_measure(method: str) -> str:
-    """Return the measure that a method's semantic entropy is where likelihoods are known."""
-    return "semantic_entropy_sdlg" if method == "sdlg" else "semantic_entropy_proper"
-
-
 def cluster_score_shares(inputs: MeasureInputs) -> list[float]:
     """Return m/Σm of each cluster; how often it came, where likelihoods are not known."""
     found = frequencies(inputs) if inputs.logprobs is None else shares(_log_masses(inputs))

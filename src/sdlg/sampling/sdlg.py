@@ -44,7 +44,7 @@ def sample_sdlg(request: SamplingRequest) -> Sampled:
     branches.draw(scored.substitutions)
     branches.draw_rest()
     seconds = Cost(seconds={"scores": ranked - started, "branches": time.perf_counter() - ranked})
-    notes = _notes(answer, len(branches.samples), len(scored.substitutions), options)
+    notes = _notes(answer, len(branches.samples), scored.substitutions, options)
     return Sampled(
         tuple(branches.samples),
         scored.words,
@@ -109,10 +109,11 @@ class _Branches:
         self.samples = [as_sample(self.model, self.answer)]
 
     def draw(self, ranked: tuple[Substitution, ...]) -> None:
-        """Take substitutions in their order until there are enough distinct generations or none are left."""
+        """Take substitutions in their order until there are enough distinct generations, or enough is explored."""
         seen, taken = {self.answer.identity}, 0
-        while len(self.samples) < self.options.samples and taken < len(ranked):
-            now = ranked[taken : taken + self.options.samples - len(self.samples)]
+        needed = _needed(self.answer, ranked, self.options.unexplored)
+        while len(self.samples) < self.options.samples and taken < needed:
+            now = ranked[taken : min(taken + self.options.samples - len(self.samples), needed)]
             for substitution, generation in zip(now, self._grow(now, taken), strict=True):
                 if generation.identity not in seen:
                     seen.add(generation.identity)
@@ -175,6 +176,19 @@ class _Branches:
         return whole_generation(self.model, grown, prefix, logprobs, answer.entropies[: at + 1])
 
 
+def _needed(answer: Generation, ranked: tuple[Substitution, ...], unexplored: float) -> int:
+    """Return how many substitutions leave less probability than this unexplored; all, if they leave more.
+
+    A branch explores p(y_<t) · p(v), which is known before it is decoded.
+    """
+    left = 1.0 - (0.0 if math.isnan(answer.logprob) else math.exp(answer.logprob))
+    for count, substitution in enumerate(ranked):
+        if left < unexplored:
+            return count
+        left -= math.exp(math.fsum(answer.logprobs[: substitution.position])) * substitution.importance
+    return len(ranked)
+
+
 def _branching(answer: Generation, substitution: Substitution) -> Branching:
     shared = math.fsum(answer.logprobs[: substitution.position])
     return Branching(shared, substitution.logprob, substitution.importance)
@@ -193,12 +207,11 @@ def _counting(title: str, observe: Observer) -> Watcher:
     return watch
 
 
-def _notes(answer: Generation, samples: int, candidates: int, options: Options) -> tuple[str, ...]:
+def _notes(answer: Generation, samples: int, ranked: tuple[Substitution, ...], options: Options) -> tuple[str, ...]:
     notes = cut_note(answer, options)
     if samples < options.samples:
-        floor = options.scoring.min_probability
-        notes.append(
-            f"{samples} of {options.samples} sequences: only {candidates} alternatives are likelier than {floor:g}; "
-            "lower min_probability to explore more"
-        )
+        why = f"only {len(ranked)} alternatives are likelier than {options.min_probability:g}; lower min_probability"
+        if _needed(answer, ranked, options.unexplored) < len(ranked):
+            why = f"less than {options.unexplored:.0%} of all probability is left; lower unexplored"
+        notes.append(f"{samples} of {options.samples} sequences: {why} to explore more")
     return tuple(notes)

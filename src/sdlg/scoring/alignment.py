@@ -1,4 +1,4 @@
-"""LM tokens ↔ characters of the answer ↔ NLI pieces, for any pair of tokenizers (method.md §3).
+"""LM tokens ↔ characters of the answer ↔ NLI pieces, for any pair of tokenizers.
 
 In: an answer's token ids and a way to decode them. Out: character spans of tokens and words in the stripped text.
 Tokens get spans by incremental decoding, never one by one: a token that ends inside a character shares the span of the

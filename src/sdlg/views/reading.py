@@ -14,6 +14,7 @@ from ..result import Result, percent, share_text
 _COLOURS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#f0e442", "#999999")
 
 _CANNOT_TELL = "cannot tell yet"
+_NEARLY_ALL = 0.9  # of all probability: who has looked at so much needs no further sequences
 SHARES = (
     "percentages: how often the model would give this meaning if asked again at temperature 1, with 95% intervals; "
     "they are not chances that the answer is true"
@@ -74,7 +75,7 @@ def short_note(result: Result) -> str:
     if result.model is not None and result.answer.stop_reason == "length":
         parts.append(f"the answer was cut at {len(result.answer.token_ids)} tokens (raise max_tokens)")
     asked, found = result.options.samples, len(result.samples)
-    if result.model is not None and 1 < found < asked:
+    if result.model is not None and 1 < found < asked and (result.coverage or 0.0) < _NEARLY_ALL:
         parts.append(f"{found} of {asked} sequences: no others are likely")
     return "; ".join(parts)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from threading import Lock
-from typing import Generic, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 from ...records import Prompt
 from ..prompts import common_length
@@ -34,6 +34,19 @@ def usable_length(held: Prompt, prompt: Prompt) -> int:
 
 def _is_same_prompt(one: Prompt, other: Prompt) -> bool:
     return (one.token_ids, one.boundaries) == (other.token_ids, other.boundaries)
+
+
+class PromptStore(Protocol[P]):
+    """Where a model keeps prefixes between questions."""
+
+    def take(self, prompt: Prompt) -> P:
+        """Return a prefix that holds as much of the prompt as is there."""
+
+    def keep(self, prefix: P) -> None:
+        """Keep a prefix for later questions."""
+
+    def drop_all(self) -> None:
+        """Forget all prefixes."""
 
 
 class PrefixStore(Generic[P]):
@@ -72,8 +85,7 @@ class PrefixStore(Generic[P]):
         """Memory in use, in the unit of the limit."""
         return sum(prefix.size for prefix in self._kept)
 
-    def drop_all(self) -> bool:
-        """Forget all prefixes; whether there were any."""
+    def drop_all(self) -> None:
+        """Forget all prefixes."""
         with self._lock:
-            had, self._kept = bool(self._kept), []
-        return had
+            self._kept = []

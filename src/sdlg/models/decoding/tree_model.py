@@ -34,7 +34,7 @@ from ..base import (
 from ..prompts import PromptTokenizer, check_fits, common_length
 from .beam_search import beam_search
 from .paths import Start, decode_paths, score_paths
-from .prefixes import PrefixStore
+from .prefixes import PromptStore
 from .trees import Chain, KVTree, PathTree, Prefix
 
 T = TypeVar("T")
@@ -74,7 +74,7 @@ class TreeModel(Generic[P]):
         self,
         network: TreeNetwork,
         words: PromptTokenizer,
-        store: PrefixStore[P],
+        store: PromptStore[P],
         *,
         name: str,
         new_tree: Callable[[P], PathTree],

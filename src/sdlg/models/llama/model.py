@@ -6,20 +6,22 @@ not as expected, the same file on a private llama-server, which says so in every
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from ...errors import BadOption, ModelNotFound
+from ...loading.pretrained import calm_threads
 from ...options import Loading
-from ..base import DecodeRequest, LanguageModel
-from ..decoding.prefixes import PrefixStore
+from ...records import Prompt
+from ..base import DecodeRequest, LanguageModel, Scored
 from ..decoding.tree_model import TreeModel
 from ..prompts import PromptTokenizer
 from .header import MOST_CONTEXT, own_cores, read_header
 from .library import Library, LibraryUnusable, open_library
-from .sequences import LlamaContext, LlamaPrefix, LlamaTree
+from .sequences import LastPrompt, LlamaContext, LlamaPrefix, LlamaTree
 from .tokenizer import GgufTokenizer
 
-_BRANCH_CELLS = 4096  # beside them, for branches, and for prompts that are kept
+_BRANCH_CELLS = 4096  # beside them, for branches
 _MOST_PATHS = 64
 
 
@@ -35,12 +37,11 @@ class LlamaModel(TreeModel[LlamaPrefix]):
             library, file, cells=context_tokens + _BRANCH_CELLS, threads=threads, gpu=gpu
         )
         tokenizer = GgufTokenizer(library, context.model)
-        store = PrefixStore(lambda: LlamaPrefix(context), _BRANCH_CELLS // 2)
-        context.make_room = store.drop_all
+        self._last = last = LastPrompt(context)
         super().__init__(
             context,
             PromptTokenizer(tokenizer, tokenizer.end_ids, name=name),
-            store,
+            last,
             name=name,
             new_tree=LlamaTree,
             context_tokens=min(context_tokens, context.trained_context or context_tokens),
@@ -52,9 +53,14 @@ class LlamaModel(TreeModel[LlamaPrefix]):
         room = self._context.cells - len(request.prompt.token_ids) - request.decoding.max_tokens
         return max(1, min(_MOST_PATHS, room // max(request.decoding.max_tokens, 1)))
 
+    def score(self, prompt: Prompt, texts: Sequence[str], *, ended: Sequence[bool] | None = None) -> Scored:
+        """Return the likelihood of given answers; nobody else uses the context meanwhile."""
+        with self._context.decoding():
+            return super().score(prompt, texts, ended=ended)
+
     def close(self) -> None:
         """Free the weights and the context."""
-        self._store.drop_all()
+        self._last.drop_all()
         self._context.close()
 
 
@@ -63,6 +69,7 @@ def load_llama(file: Path, loading: Loading, *, name: str) -> LanguageModel:
     if loading.dtype is not None:
         raise BadOption(f"dtype is for engine=transformers: {name} is run with the weights that the file has")
     header = read_header(file)
+    calm_threads()
     try:
         library = open_library()
     except LibraryUnusable as reason:

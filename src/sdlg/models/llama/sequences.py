@@ -1,33 +1,41 @@
 """Tokens through one llama.cpp context: prefixes and the branches that grow from them are sequences that share cells.
 
 In: tokens, each with its place in a sequence. Out: whole rows of logits, as torch tensors. A branch that leaves a
-prefix at some token shares all cells before it (nothing is copied) and costs only its own. Threads that decode at once
-share the context's passes. Kept prefixes are dropped, oldest first, when cells or sequence numbers run out.
+prefix at some token shares all cells before it (nothing is copied) and costs only its own.
+
+One sequence, one probability. Weights are quantised and so are activations, so that a difference in the last bit of a
+sum becomes one of up to .4 nats a few layers on. Two things would make such a difference, and are avoided:
+
+- another kernel: from four rows on llama.cpp multiplies repacked weights in another way, so at most three rows of
+  branches are run in one call (a prompt's pieces are always the same, whoever asks);
+- another order of a sequence's cells: attention adds them up in the order in which they lie in memory. Cells are given
+  out upwards, so nothing is freed while a tree grows, one call decodes at a time, and only the last prompt is kept.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from ...concurrency.limits import check_limit
-from ...concurrency.shared_passes import SharedPasses
+from ...concurrency.limits import check_limit, holding
 from ...errors import ModelNotFound, RunError
 from ...records import Prompt, StopRule
+from ..decoding.prefixes import usable_length
 from ..decoding.trees import PathLogits, passes, path_batches
 from .library import Library
 
 _SEQUENCES = 128  # that may be live at once
 _BATCH = 512  # tokens in one call
-_OUTPUTS = 128  # rows of logits in one call
+_OUTPUTS = 128  # rows of logits in one call, at most
+_EXACT_ROWS = 3  # of branches in one call: with more, another kernel multiplies
 _NO_ROOM = 1  # what llama_decode returns when no cells are free
 _READ_INTO_MEMORY = 0  # llama_load_mode: neither mapped nor locked; weights that are repacked would be there twice
 
@@ -73,9 +81,8 @@ class LlamaContext:
         self._vocabulary = int(self._c.llama_vocab_n_tokens(self._c.llama_model_get_vocab(self.model)))
         self._batch = self._c.llama_batch_init(_BATCH, 0, 1)
         self._free = list(range(_SEQUENCES))
-        self.make_room: Callable[[], bool] = lambda: False  # drops prefixes that are kept; whether there were any
-        self._counts, self._lock = _Counts(), threading.RLock()
-        self._shared: SharedPasses[Sequence[Token], Tensor] = SharedPasses(self._run_all)
+        self._dead: list[int] = []  # sequences that are freed when nothing grows, or when there is no room
+        self._counts, self._turn = _Counts(), threading.RLock()
 
     def _context_params(self, threads: int) -> Any:
         params = self._c.llama_context_default_params()
@@ -92,9 +99,11 @@ class LlamaContext:
 
     # -- passes -------------------------------------------------------------------------------------------------
 
-    def decoding(self) -> AbstractContextManager[None]:
-        """For a thread that will want one pass after the other: it shares them with others that do."""
-        return self._shared.decoding()
+    @contextmanager
+    def decoding(self) -> Iterator[None]:
+        """For a thread that wants one pass after the other: it has the context alone, within the caller's limit."""
+        with holding(self._turn):
+            yield
 
     @property
     def forward_tokens(self) -> int:
@@ -110,23 +119,9 @@ class LlamaContext:
         """Run tokens; return the logits after those that want them, (wanted, V), in their order."""
         self._counts.forward_tokens += len(tokens)
         self._counts.steps += 1
-        return self._shared.run(tokens)
-
-    def _run_all(self, wanted: Sequence[Sequence[Token]]) -> list[Tensor | Exception]:
-        """Run what several threads want as one batch where it fits; what fails together is tried alone."""
-        if len(wanted) > 1 and sum(map(len, wanted)) <= _BATCH and _outputs(wanted) <= _OUTPUTS:
-            try:
-                rows = self._decode([token for tokens in wanted for token in tokens])
-                return list(torch.split(rows, [_outputs([tokens]) for tokens in wanted]))
-            except RunError:
-                pass
-        found: list[Tensor | Exception] = []
-        for tokens in wanted:
-            try:
-                found.append(self._decode(tokens))
-            except Exception as error:
-                found.append(error)
-        return found
+        size = _EXACT_ROWS if sum(token.wanted for token in tokens) > 1 else len(tokens)
+        with self._turn:
+            return torch.cat([self._decode(tokens[k : k + size]) for k in range(0, len(tokens), size)])
 
     def _decode(self, tokens: Sequence[Token]) -> Tensor:
         batch, null = self._batch, self._library.ffi.NULL
@@ -134,31 +129,28 @@ class LlamaContext:
         for k, token in enumerate(tokens):
             batch.token[k], batch.pos[k], batch.logits[k] = token.id, token.position, token.wanted
             batch.n_seq_id[k], batch.seq_id[k][0] = 1, token.sequence
-        with self._lock:
+        code = self._c.llama_decode(self._context, batch)
+        if code == _NO_ROOM and self.free_dead():
             code = self._c.llama_decode(self._context, batch)
-            if code == _NO_ROOM and self.make_room():
-                code = self._c.llama_decode(self._context, batch)
-            if code:
-                raise RunError(
-                    f"llama.cpp has no room for {len(tokens)} more tokens in its {self.cells} cells"
-                    if code == _NO_ROOM
-                    else f"llama.cpp failed on {len(tokens)} tokens with code {code}"
-                )
-            rows = [self._c.llama_get_logits_ith(self._context, k) for k, token in enumerate(tokens) if token.wanted]
-            if null in rows:
-                raise RunError("llama.cpp gave no logits")
-            found = np.empty((len(rows), self._vocabulary), dtype=np.float32)
-            for row, pointer in zip(found, rows, strict=True):
-                row[:] = np.frombuffer(self._library.ffi.buffer(pointer, row.nbytes), dtype=np.float32)
+        if code == _NO_ROOM:
+            raise RunError(f"no room for {len(tokens)} more tokens in {self.cells} cells; raise context_tokens")
+        if code:
+            raise RunError(f"llama.cpp failed on {len(tokens)} tokens with code {code}")
+        rows = [self._c.llama_get_logits_ith(self._context, k) for k, token in enumerate(tokens) if token.wanted]
+        if null in rows:
+            raise RunError("llama.cpp gave no logits")
+        found = np.empty((len(rows), self._vocabulary), dtype=np.float32)
+        for row, pointer in zip(found, rows, strict=True):
+            row[:] = np.frombuffer(self._library.ffi.buffer(pointer, row.nbytes), dtype=np.float32)
         return torch.from_numpy(found)
 
     # -- sequences ----------------------------------------------------------------------------------------------
 
     def new_sequence(self, source: int | None = None, length: int = 0) -> int:
         """Return a free sequence number; with the first `length` tokens of another, if one is named."""
-        with self._lock:
-            if not self._free and not self.make_room():
-                raise RunError(f"more than {_SEQUENCES} sequences at once; ask for fewer samples or questions at once")
+        with self._turn:
+            if not self._free and not self.free_dead():
+                raise RunError(f"more than {_SEQUENCES} sequences at once; ask for fewer samples")
             sequence = self._free.pop()
             if source is not None and length:
                 self._c.llama_memory_seq_cp(self._memory, source, sequence, 0, length)
@@ -166,27 +158,31 @@ class LlamaContext:
 
     def cut(self, sequence: int, length: int) -> None:
         """Keep the first `length` tokens of a sequence."""
-        with self._lock:
+        with self._turn:
             self._c.llama_memory_seq_rm(self._memory, sequence, length, -1)
 
-    def free(self, sequence: int) -> None:
-        """Forget a sequence; cells that no other one shares are free again."""
-        with self._lock:
-            self._c.llama_memory_seq_rm(self._memory, sequence, -1, -1)
-            self._free.append(sequence)
+    def drop(self, sequence: int) -> None:
+        """Forget a sequence. Its cells are free again when nothing grows any more."""
+        self._dead.append(sequence)
+
+    def free_dead(self) -> bool:
+        """Free the cells of forgotten sequences that no other one shares; whether there were any."""
+        with self._turn:
+            dead, self._dead = self._dead, []
+            if self._context is not None:
+                for sequence in dead:
+                    self._c.llama_memory_seq_rm(self._memory, sequence, -1, -1)
+            self._free += dead
+            return bool(dead)
 
     def close(self) -> None:
         """Free the weights and the context."""
-        with self._lock:
+        with self._turn:
             if self._context is not None:
                 self._c.llama_batch_free(self._batch)
                 self._c.llama_free(self._context)
                 self._c.llama_model_free(self.model)
                 self._context = None
-
-
-def _outputs(wanted: Sequence[Sequence[Token]]) -> int:
-    return sum(token.wanted for tokens in wanted for token in tokens)
 
 
 class LlamaPrefix:
@@ -235,7 +231,7 @@ class LlamaPrefix:
         return len(self.ids)
 
     def __del__(self) -> None:
-        self.context.free(self.sequence)
+        self.context.drop(self.sequence)
 
 
 class LlamaTree:
@@ -256,8 +252,7 @@ class LlamaTree:
         nodes = list(range(self._next_node, self._next_node + len(tips)))
         self._next_node += len(tips)
         self._tips = {node: (sequence, place + 1) for node, (sequence, place) in zip(nodes, tips, strict=True)}
-        logits = torch.cat([self._context.run(run[k : k + _OUTPUTS]) for k in range(0, len(run), _OUTPUTS)])
-        return nodes, logits
+        return nodes, self._context.run(run)
 
     def _fork(self, parent: int) -> tuple[int, int]:
         sequence, place = self._tips.get(parent, (self._prefix.sequence, parent))
@@ -277,7 +272,7 @@ class LlamaTree:
                 yield from self._run_group(group, sequences, parents, paths)
             finally:
                 for sequence in sequences.values():
-                    self._context.free(sequence)
+                    self._context.drop(sequence)
 
     def _run_group(
         self, group: list[int], sequences: dict[int, int], parents: Sequence[int], paths: Sequence[Sequence[int]]
@@ -299,12 +294,43 @@ class LlamaTree:
 
     def _release(self, nodes: Sequence[int]) -> None:
         for node in nodes:
-            self._context.free(self._tips.pop(node)[0])
+            self._context.drop(self._tips.pop(node)[0])
 
     def close(self) -> None:
         """Drop all paths; the prefix is as it was."""
         self._release(list(self._tips))
+        self._context.free_dead()
 
     def keep_path(self, node: int) -> bool:
         """Not supported: the ids of a path are not kept here."""
         return False
+
+
+class LastPrompt:
+    """The prefix of the last prompt: what the next one shares with it is not run again. All else is dropped first."""
+
+    def __init__(self, context: LlamaContext) -> None:
+        self._context, self._kept = context, cast("LlamaPrefix | None", None)
+
+    def take(self, prompt: Prompt) -> LlamaPrefix:
+        """Return a prefix that holds as much of the prompt as the last one did."""
+        kept, self._kept = self._kept, None
+        shared = usable_length(kept.prompt, prompt) if kept else 0
+        if kept is not None and shared < len(prompt.token_ids):
+            kept = kept.fork(shared) if shared else None
+        self._context.free_dead()
+        return kept or LlamaPrefix(self._context)
+
+    def keep(self, prefix: LlamaPrefix) -> None:
+        """Keep a prefix for the next question."""
+        self._kept = prefix
+
+    def drop_all(self) -> None:
+        """Forget it."""
+        self._kept = None
+        self._context.free_dead()
+
+    @property
+    def size(self) -> int:
+        """Cells in use."""
+        return self._kept.size if self._kept else 0

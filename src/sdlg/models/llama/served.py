@@ -55,7 +55,7 @@ class ServedLlamaModel(ServedModel):
 
     def score(self, prompt: Prompt, texts: Sequence[str], *, ended: Sequence[bool] | None = None) -> Scored:
         """Refuse: a llama-server does not give the likelihood of given texts."""
-        raise NotSupported(f"{self.name} cannot score given texts on llama.cpp; use --engine transformers")
+        raise NotSupported(f"{self.name} cannot score given texts on llama.cpp; use --set engine=transformers")
 
 
 def serve_llama(file: Path, loading: Loading, *, name: str, reason: str) -> ServedLlamaModel:
@@ -63,7 +63,7 @@ def serve_llama(file: Path, loading: Loading, *, name: str, reason: str) -> Serv
     if not has_llama():
         raise ModelNotFound(
             f"running {name} needs llama.cpp. Run: pip install xllamacpp "
-            "(or use --engine transformers, which takes several times the file's size in memory)"
+            "(or use --set engine=transformers, which takes several times the file's size in memory)"
         )
     patience, header = checked_patience(loading.retry_seconds), read_header(file)
     process = shared_server(file, server_size(loading, header.context_tokens, own_cores()))

@@ -15,7 +15,7 @@ from .connection import Connection, Json, Refused
 from .replies import Step, first_choice, read_chunk, read_steps, tells_ids
 from .tokenizers import TokenSpellings
 
-MOST_ALTERNATIVES = 100  # of one step: more is hardly ever likelier than the default --min-probability together
+MOST_ALTERNATIVES = 100  # of one step: more is hardly ever likelier than the default min_probability together
 _TRIED = (MOST_ALTERNATIVES, 20, 10, 5, 2)
 _TRIED_IN_CHAT = (20, 10, 5, 2, 1)  # OpenAI's own endpoint tells 20
 _QUESTION = "Q: What is the capital of France? A: The capital of France is"

@@ -1,6 +1,6 @@
 """Prompts and tokens of a served model, by what the server and the user have.
 
-- a tokenizer here (`--tokenizer`, or the one that vLLM names): nothing is asked of the server
+- a tokenizer here (`tokenizer`, or the one that vLLM names): nothing is asked of the server
 - llama-server: it renders its template and tokenises, two small requests per question
 - text only: the server tokenises; whole answers can be drawn, but no branch can begin with given tokens
 """
@@ -95,7 +95,7 @@ def load_own_tokenizer(source: str, name: str) -> PromptTokenizer:
     except Exception as error:  # whatever a stranger's files make transformers raise
         raise ModelNotFound(
             f"cannot load the tokenizer {source!r} for {name}: {first_line(error)} "
-            "Give the model's folder or hub name with --tokenizer."
+            "Give the model's folder or hub name with --set tokenizer=NAME."
         ) from error
 
 
@@ -153,6 +153,6 @@ def _text_prompt(
     if own is not None:
         text, style = own.prompt_text(question, style)
     else:
-        style = chosen_style(style, False, f"{name} (without --tokenizer)")
+        style = chosen_style(style, False, f"{name} (without --set tokenizer=NAME)")
         text = untemplated_text(question, style)
     return TextPrompt((), ends | StopRule(strings=style_stops(style)) | stop, style, text=text)

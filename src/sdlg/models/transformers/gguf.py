@@ -70,7 +70,7 @@ def _warn_of_memory(file: Path) -> None:
     _log.warning(
         f"{file.name} is widened to float32: its {weights / 1e6:,.0f} million weights take {4 * weights / 1e9:.1f} GB "
         f"of memory at every start and of the disk under {home_folder()}, and up to twice that now, while they are "
-        "converted. llama.cpp runs the file as it is: --engine llama.cpp"
+        "converted. llama.cpp runs the file as it is: --set engine=llama.cpp"
     )
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from random import Random
 from types import FrameType
 
-from .children import Harm
+from .children import ProcessFault
 
 # Of Python's own functions in C, those that change files.
 FILE_CALLS = frozenset({
@@ -23,10 +23,10 @@ FILE_CALLS = frozenset({
 Profile = Callable[[FrameType, str, object], None]
 
 
-def kill_at(event: int, *, of_files: bool) -> Harm:
-    """`kill -9` at so-manieth call or return of a function, or of one that touches files: the same moment each time."""
+def kill_at(event: int, *, of_files: bool) -> ProcessFault:
+    """`kill -9` at the n-th call or return of a function, or of one that touches files: the same moment each time."""
 
-    def harm() -> None:
+    def fault() -> None:
         left = event
 
         def profile(_: FrameType, kind: str, argument: object) -> None:
@@ -38,13 +38,13 @@ def kill_at(event: int, *, of_files: bool) -> Harm:
 
         _watch(profile)
 
-    return harm
+    return fault
 
 
-def count_events(file: Path) -> Harm:
+def count_events(file: Path) -> ProcessFault:
     """Undisturbed, but counted: writes how many events there are, as two numbers."""
 
-    def harm() -> None:
+    def fault() -> None:
         counts = [0, 0]
 
         def profile(_: FrameType, kind: str, argument: object) -> None:
@@ -61,27 +61,27 @@ def count_events(file: Path) -> Harm:
 
         os._exit = write_and_end  # type: ignore[assignment]
 
-    return harm
+    return fault
 
 
-def limit_files(size: int) -> Harm:
+def limit_files(size: int) -> ProcessFault:
     """A disk that is full at this byte of any file."""
 
-    def harm() -> None:
+    def fault() -> None:
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
 
-    return harm
+    return fault
 
 
-def shake_clock(seed: int) -> Harm:
+def shake_clock(seed: int) -> ProcessFault:
     """Every look at the clock finds another decade."""
 
-    def harm() -> None:
+    def fault() -> None:
         random, plain = Random(seed), time.time
         time.time = lambda: max(plain() + random.uniform(-4e8, 4e8), 0.0)
 
-    return harm
+    return fault
 
 
 def _watch(profile: Profile) -> None:
