@@ -10,6 +10,8 @@ import pytest
 
 from fakes import CAPITAL, MEANINGS, FakeNli, fake_pipeline
 from sdlg import Pipeline, ScriptedModel
+from sdlg.measures import inputs_of
+from sdlg.measures.measuring import measure_all
 from sdlg.measures.shares import (
     Tally,
     chao_shen_entropy,
@@ -133,3 +135,19 @@ def test_a_model_without_whole_distributions_draws_by_seeds():
     result = Pipeline(model, FakeNli(MEANINGS)).ask(QUESTION)
     assert result.estimates["share_entropy"].options["drawn_by"] == "multinomial"
     assert len(result.draws) == 5
+
+
+@pytest.mark.parametrize("method", ["sdlg", "multinomial", "arithmetic"])
+def test_the_measures_of_shares_are_the_shares_that_are_shown(method):
+    names = ["share_beyond_answer", "share_entropy"]
+    result = fake_pipeline(method=method, measures=names, seed=3).ask(QUESTION)
+    found = measure_all(inputs_of(result.samples, draws_of(result)), names).estimates
+    assert found["share_beyond_answer"].value == pytest.approx(1 - result.clusters[0].probability)
+    assert result.estimates["share_beyond_answer"] == found["share_beyond_answer"]
+    assert found["share_entropy"].value == pytest.approx(result.share_entropy.value)
+
+
+def draws_of(result):
+    if result.draws:
+        return Draws(result.draws, "arithmetic")
+    return Draws(result.samples, result.method, beside=False)
