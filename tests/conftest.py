@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 
-os.environ.setdefault("HF_HUB_OFFLINE", "1")  # nothing is ever fetched by a test, but for those marked `models`
+# Nothing is ever fetched by a test, but for those marked `models`, which take these away.
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+os.environ.setdefault("SDLG_OFFLINE", "1")
 os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
 
 from sdlg.loading.pretrained import calm_threads

