@@ -29,6 +29,7 @@ from sdlg.models.base import DecodeRequest
 from sdlg.options import Decoding, Loading
 from sdlg.records import Question
 from sdlg.sampling import SAMPLERS
+from sdlg.schema import result_schema
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "bench"))
 import llama_server
@@ -63,7 +64,7 @@ def served(url):
 
 @pytest.fixture(scope="module")
 def local():
-    return sdlg.load_model("smollm2")
+    return sdlg.load_model("smollm2", Loading(engine="transformers"))
 
 
 @pytest.fixture(scope="module")
@@ -235,8 +236,7 @@ def test_sdlg_end_to_end(served, nli, tmp_path):
         at = sample.substitution.position
         assert sample.generation.token_ids[:at] == result.answer.token_ids[:at]
         assert sample.generation.token_ids[at : at + 1] in ((sample.substitution.token_id,), ())
-    schema = json.loads((Path(sdlg.__file__).parent / "formats" / "result.schema.json").read_text())
-    jsonschema.validate(json.loads(result.to_json()), schema)
+    jsonschema.validate(json.loads(result.to_json()), result_schema())
 
 
 def test_the_answer_streams(served, nli):
@@ -336,7 +336,7 @@ def test_a_run_outlives_its_server(tmp_path):
     command = [
         sys.executable, "-m", "sdlg.cli", "eval", "--data", str(data), "--out", str(out), "--model", url,
         "--samples", "3", "--max-tokens", "6", "--methods", "sdlg", "--measures", "number_of_clusters",
-        "--retry-seconds", "8",
+        "--set", "retry_seconds=8",
     ]  # fmt: skip
     run = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:

@@ -7,7 +7,7 @@ import json
 import math
 import threading
 import time
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import replace
 
 import pytest
@@ -279,20 +279,34 @@ def test_a_prompt_of_another_shape_is_a_servers_failure(connected, path, shape):
     ("path", "shape"),
     [
         ("/v1/models", "7"), ("/v1/models", '{"data": 7}'), ("/v1/models", '{"data": [7, {}]}'),
-        ("/props", "[]"), ("/props", '{"default_generation_settings": null}'), ("/props", '{"total_slots": "x"}'),
         ("/v1/completions", "7"), ("/v1/completions", "{}"), ("/v1/completions", '{"choices": [7]}'),
         ("/v1/completions", '{"choices": [{"logprobs": 7}]}'),
         ("/v1/completions", '{"choices": [{"logprobs": {"content": [7]}}]}'),
         ("/v1/completions", '{"choices": [{"logprobs": {"tokens": 7}}]}'),
-        ("/v1/completions", '{"choices": [{}], "usage": {"prompt_tokens_details": 7}}'),
-        ("/v1/completions", '{"choices": [{}], "usage": {"prompt_tokens_details": {"cached_tokens": "x"}}}'),
     ],
 )  # fmt: skip
-def test_facts_of_another_shape_are_passed_over_or_a_servers_failure(serve, path, shape):
+def test_replies_of_another_shape_are_a_servers_failure(serve, path, shape):
     server = serve()
     server.inject(Answer(200, shape.encode()), when=lambda seen: seen.path == path)
-    with suppress(ServerFailed):
-        connect(server.url, retry_seconds=PATIENCE).close()
+    with pytest.raises(ServerFailed):
+        connect(server.url, retry_seconds=PATIENCE)
+
+
+@pytest.mark.parametrize("shape", ["[]", '{"default_generation_settings": null}', '{"total_slots": "x"}'])
+def test_facts_of_another_shape_are_passed_over(serve, shape):
+    server = serve()
+    server.inject(Answer(200, shape.encode()), when=lambda seen: seen.path == "/props")
+    with pipeline(connect(server.url, retry_seconds=PATIENCE)) as asked:
+        assert asked.ask(QUESTION).answer.text == "It is Paris"
+
+
+@pytest.mark.parametrize("details", ["7", '{"cached_tokens": "x"}'])
+def test_a_usage_of_another_shape_is_passed_over(serve, details):
+    server = serve()
+    reply = f'{{"choices": [{{}}], "usage": {{"prompt_tokens_details": {details}}}}}'
+    server.inject(Answer(200, reply.encode()), when=lambda seen: seen.path == "/v1/completions")
+    with closing(connect(server.url, retry_seconds=PATIENCE)) as model:
+        assert not model.capabilities.continues_prefixes  # nothing is known of what it can do
 
 
 def test_a_server_that_is_not_there_is_told(serve):

@@ -18,6 +18,7 @@ import pytest
 from fakes import CAPITAL
 from sdlg import ScriptedModel
 from sdlg.errors import ServerFailed
+from sdlg.options import DEFAULT_MODEL
 from sdlg.records import Question
 from sdlg.schema import result_schema
 from sdlg.serving.asked import asked_question
@@ -519,13 +520,13 @@ TEXTS = "\n".join(file.read_text(encoding="utf-8") for file in (DOCUMENT, DOCUME
 EXAMPLES = [
     example
     for example in re.findall(r"^```(bash|python)\n(.*?)^```", TEXTS, re.DOTALL | re.MULTILINE)
-    if "http://127.0.0.1:8077" in example[1]
+    if "http://127.0.0.1:8077" in example[1] and (example[0] == "python" or example[1].startswith("curl "))
 ]
 
 
 @pytest.fixture(scope="module")
 def documented():
-    with running(Talking(name="qwen2.5-coder-1.5b")) as server:
+    with running(Talking(name=DEFAULT_MODEL)) as server:
         yield server
 
 
