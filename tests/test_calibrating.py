@@ -25,7 +25,7 @@ from sdlg.calibration import Calibration, IsotonicMap, OutOfFold
 from sdlg.cli.calibrate import add_calibrate
 from sdlg.errors import BadOption, UnknownName
 from sdlg.evaluation.calibrating import Choice, calibrate_run, semantic_entropy_of
-from sdlg.evaluation.plan import make_plan
+from sdlg.evaluation.plan import Plan, make_plan
 from sdlg.evaluation.reliability_plot import reliability_bytes, reliability_figure
 from sdlg.evaluation.results import RunResults, load_run
 from sdlg.evaluation.risk_fitting import (
@@ -42,6 +42,7 @@ from sdlg.evaluation.risk_fitting import (
     number_of_bins,
 )
 from sdlg.measures.table import find_measure
+from sdlg.schema import adapter
 
 SEMANTIC_ENTROPY = find_measure("SE*_SDLG").name
 CLUSTERS, IMPROPER = find_measure("NumSets").name, find_measure("SE_MS").name
@@ -326,11 +327,11 @@ def write_run(folder: Path, n: int = 200, undefined: int = 4) -> Path:
     values, wrong = answers(n)
     made = make_plan(
         "triviaqa", model="smollm2", nli="nli-minilm", preset="default",
-        changes={"samples": 2, "max_tokens": 32}, similarity_model="minilm",
+        changes={"samples": 2, "max_tokens": 32},
         methods=("sdlg", "multinomial:temperature=0.5", "multinomial:temperature=1.0"),
     )  # fmt: skip
     data = {"name": "triviaqa", "sha256": "ab" * 32, "rows": 8837, "evaluated": n, "folder": "/home/me"}
-    config = {"format": "sdlg.run/1", "data": data, "sessions": [{"sdlg": "0.1.0"}], "plan": made.to_dict()}
+    config = {"format": "sdlg.run/1", "data": data, "sessions": [{"sdlg": "0.1.0"}], "plan": adapter(Plan).dump_python(made, mode="json")}
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "run.json").write_text(json.dumps(config))
     rows = [_rows(number, float(values[number]), bool(wrong[number])) for number in range(n)]
@@ -338,7 +339,7 @@ def write_run(folder: Path, n: int = 200, undefined: int = 4) -> Path:
         row["measure"]["values"]["sdlg"][SEMANTIC_ENTROPY] = [None, None]
         row["measure"]["reasons"] = {"sdlg": {SEMANTIC_ENTROPY: "undefined: no branches"}}
     rows.append({"generate": {"id": "long", "question": "…", "skipped": "too long"}})
-    for stage in ("generate", "cluster", "measure", "judge"):
+    for stage in ("generate", "measure", "judge"):
         lines = [json.dumps(row[stage]) + "\n" for row in rows if stage in row]
         (folder / f"{stage}.jsonl").write_text("".join(lines))
     return folder
@@ -351,10 +352,10 @@ def _rows(number: int, value: float, wrong: bool) -> dict:
         CLUSTERS: [1.0, 1.0 + round(value)],
         "coverage": [math.exp(-value), math.exp(-value)],
     }
+    answer = {"generation": {"text": "…", "token_ids": [1], "logprobs": [-1.0], "stop_reason": "eos"}}
     values = {"sdlg": sdlg, "multinomial:temperature=0.5": {IMPROPER: [value, value]}}
     return {
-        "generate": {"id": name, "question": "?", "answer": {"text": "…"}, "methods": {}},
-        "cluster": {"id": name, "methods": {}},
+        "generate": {"id": name, "question": "?", "answer": answer},
         "measure": {"id": name, "values": values, "reasons": {}},
         "judge": {
             "id": name,

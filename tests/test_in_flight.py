@@ -264,7 +264,7 @@ def test_a_deadline_stops_a_classifier_between_batches(monkeypatch):
 
 
 def test_a_deadline_stops_the_reading_of_a_long_prompt(monkeypatch):
-    monkeypatch.setattr("sdlg.models.transformers.model._PREFILL_CHUNK", 4)
+    monkeypatch.setattr("sdlg.models.decoding.tree_model._PREFILL_CHUNK", 4)
     lm, limit = TransformersModel(tiny_model("llama"), word_tokenizer()), Limit()
     chain = lm._network.chain
     monkeypatch.setattr(lm._network, "chain", lambda *args, **named: (limit.cancel(), chain(*args, **named))[-1])

@@ -251,7 +251,7 @@ def score_by_steps(lm, texts, endings):
 
 
 def score_texts(lm, texts, endings):
-    prefix_kv, tip, _ = lm._prefix_kv(PROMPT, at_tip=False)
+    prefix_kv, tip, _ = lm._kept_prefix(PROMPT, at_tip=False)
     tree = LAYOUTS[lm.layout](prefix_kv)
     starts = lm._starts(tree, prefix_kv, PROMPT.token_ids, [()] * len(texts), tip)
     rows = score_paths(tree, starts, texts, [endings] * len(texts))
@@ -266,7 +266,7 @@ def test_given_texts_are_scored_as_from_scratch(family, layout, monkeypatch):
     lm.decode(DecodeRequest(PROMPT, [()], GREEDY))  # the prefix is longer than the prompt
     wanted = score_by_steps(lm, TEXTS, [2, 40])
     for tokens in (128, 3):  # at once, and in pieces
-        monkeypatch.setattr("sdlg.models.transformers.separate_caches._PASS_TOKENS", tokens)
+        monkeypatch.setattr("sdlg.models.decoding.trees._PASS_TOKENS", tokens)
         for found, row in zip(score_texts(lm, TEXTS, [2, 40]), wanted, strict=True):
             assert found == pytest.approx(row, abs=1e-4)
         for found, row in zip(score_texts(lm, TEXTS, []), wanted, strict=True):
