@@ -331,7 +331,12 @@ def write_run(folder: Path, n: int = 200, undefined: int = 4) -> Path:
         methods=("sdlg", "multinomial:temperature=0.5", "multinomial:temperature=1.0"),
     )  # fmt: skip
     data = {"name": "triviaqa", "sha256": "ab" * 32, "rows": 8837, "evaluated": n, "folder": "/home/me"}
-    config = {"format": "sdlg.run/1", "data": data, "sessions": [{"sdlg": "0.1.0"}], "plan": adapter(Plan).dump_python(made, mode="json")}
+    config = {
+        "format": "sdlg.run/1",
+        "data": data,
+        "sessions": [{"sdlg": "0.1.0"}],
+        "plan": adapter(Plan).dump_python(made, mode="json"),
+    }
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "run.json").write_text(json.dumps(config))
     rows = [_rows(number, float(values[number]), bool(wrong[number])) for number in range(n)]

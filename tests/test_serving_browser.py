@@ -16,7 +16,20 @@ QUESTION = "When did the Titanic sink?"
 
 @pytest.fixture(scope="module")
 def site(chromium):  # noqa: F811 (no browser, no server)
-    command = [sys.executable, "-m", "sdlg.cli", "serve", "--port", "0", "--samples", "4", "--max-tokens", "12"]
+    command = [
+        sys.executable,
+        "-m",
+        "sdlg.cli",
+        "serve",
+        "--model",
+        "smollm2",
+        "--port",
+        "0",
+        "--samples",
+        "4",
+        "--max-tokens",
+        "12",
+    ]
     server = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     try:
         told = server.stdout.readline()  # when it listens

@@ -10,6 +10,8 @@ import pytest
 
 from fakes import CAPITAL, MEANINGS, FakeNli, fake_pipeline
 from sdlg import Pipeline, ScriptedModel
+from sdlg.measures import inputs_of
+from sdlg.measures.measuring import measure_all
 from sdlg.measures.shares import (
     Tally,
     chao_shen_entropy,
@@ -133,3 +135,14 @@ def test_a_model_without_whole_distributions_draws_by_seeds():
     result = Pipeline(model, FakeNli(MEANINGS)).ask(QUESTION)
     assert result.estimates["share_entropy"].options["drawn_by"] == "multinomial"
     assert len(result.draws) == 5
+
+
+@pytest.mark.parametrize("options", [{}, {"method": "multinomial"}])
+def test_what_users_are_shown_is_a_measure_too(options):
+    shown = ["share_beyond_answer", "share_entropy"]
+    result = fake_pipeline(judged=SPELLINGS, seed=3, measures=shown, **options).ask(QUESTION)
+    assert result.estimates["share_beyond_answer"].value == pytest.approx(1 - result.clusters[0].probability)
+    assert result.estimates["share_entropy"] == result.share_entropy
+    without = measure_all(inputs_of(result.samples), shown)
+    assert not without.estimates
+    assert "drawn at temperature 1" in without.reasons["share_entropy"]

@@ -161,7 +161,7 @@ def _places(samples: Sequence[Sample], number: int) -> tuple[int, ...]:
     equation="1 − p(c¹), p as shown to users", reference=OURS, cost="N answers by SDLG + some draws + NLI of pairs",
 )  # fmt: skip
 def share_beyond_answer(inputs: MeasureInputs) -> float:
-    """1 − the estimated share of the answer's own meaning: how often the model would say something else."""
+    """1 − the share of the answer's own meaning, as users see it."""
     known, draws = _known_and_drawn(inputs)
     return 1.0 - float(shares_of(tally_of(known, draws))[given(inputs.clusters)[0]])
 
@@ -171,7 +171,7 @@ def share_beyond_answer(inputs: MeasureInputs) -> float:
     cost="N answers by SDLG + some draws + NLI of pairs",
 )  # fmt: skip
 def share_entropy(inputs: MeasureInputs) -> float:
-    """Entropy of the meanings' percentages, corrected for meanings that were not drawn."""
+    """Entropy of the meanings' percentages (Chao and Shen)."""
     return chao_shen_entropy(tally_of(*_known_and_drawn(inputs)))
 
 
