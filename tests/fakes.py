@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from sdlg import Loading, Models, Pipeline, ScriptedModel
+from sdlg.models import chosen_engine
 from sdlg.nli.base import SAME_TEXT, InputGradients, Judged, NliProbabilities
 from sdlg.records import Cost
 
@@ -81,10 +82,15 @@ def fake_pipeline(script: Script = CAPITAL, judged: Judge | Mapping[str, str] | 
     return Pipeline(ScriptedModel(script), FakeNli(MEANINGS if judged is None else judged), **options)
 
 
-def fake_models(model: str | None, nli: str | None, loading: Loading | None = None) -> Models:
+def fake_models(
+    model: str | None, nli: str | None, loading: Loading | None = None, *, kind: type[ScriptedModel] = ScriptedModel
+) -> Models:
     """What commands load in tests: every name is a scripted model, or a fake NLI model."""
-    named = model and ScriptedModel(CAPITAL, name=model), nli and FakeNli(MEANINGS, name=nli)
-    return Models(*named, loading or Loading())
+    loading = loading or Loading()
+    language_model = model and kind(CAPITAL, name=model)
+    if language_model:
+        language_model.engine = chosen_engine(model, loading.engine)  # as if it were run by what would run it
+    return Models(language_model, nli and FakeNli(MEANINGS, name=nli), loading)
 
 
 class NeverLoaded(Models):

@@ -8,12 +8,13 @@ import json
 import os
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import jsonschema
 import pytest
 
-from fakes import CAPITAL, MEANINGS, FakeNli, NeverLoaded, fake_models
+from fakes import NeverLoaded, fake_models
 from sdlg import Models, ScriptedModel
 from sdlg.cli import main
 from sdlg.errors import TimedOut
@@ -440,7 +441,7 @@ def test_a_finished_run_is_not_run_again(checked, questions, finished):
     [
         (["--max-tokens", "32"], "max_tokens=64, not 32"),
         (["--set", "seed=3"], "seed=0, not 3"),
-        (["--model", "other"], "model=smollm2, not other"),
+        (["--model", "other"], "model=qwen2.5-coder-1.5b, not other"),
         (["--nli", "other"], "nli=nli-minilm, not other"),
         (["--preset", "paper"], "strategy=greedy, not beam"),
         (["--measures", "perplexity"], "measures="),
@@ -472,10 +473,7 @@ def late():
                 raise TimedOut("no answer within 2 s; allow more time, or ask for less")
             return super().prompt(question, *rest)
 
-    def load(model, nli, loading):
-        return Models(Slow(CAPITAL, name=model), FakeNli(MEANINGS, name=nli), loading)
-
-    return questions, load
+    return questions, partial(fake_models, kind=Slow)
 
 
 def formats(path: Path) -> list[str]:

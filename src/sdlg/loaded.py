@@ -114,14 +114,15 @@ class Models:
         """What shapes results besides the names of the two models. What does not matter here is left out."""
         compares = bool(needed_fields(measures) & SIMILARITY_FIELDS)
         judge_is_language_model = isinstance(self._nli, str) and is_language_model(self._nli)
-        loaded = self._made.get("model")
+        is_loaded = "model" in self._made or hasattr(self._model, "capabilities")
+        engine = engine_of(self.language_model) if is_loaded else chosen_engine(self.model_name, self.loading.engine)
         return {
             "similarity_model": self.loading.similarity_model if compares else None,
             "other_models": self.loading.other_models,
             "dtype": self.loading.dtype,
             "tokenizer": self.loading.tokenizer,
             "gradients": self.loading.gradients if judge_is_language_model else None,
-            "engine": engine_of(loaded) if loaded else chosen_engine(self.model_name, self.loading.engine),
+            "engine": engine,
         }
 
     def for_measures(self, prompt: str, clustering: Clustering) -> MeasuringModels:

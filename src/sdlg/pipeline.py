@@ -118,7 +118,7 @@ class Pipeline:
         calibration: CalibrationSource = None,
         **named: Any,
     ) -> Pipeline:
-        """Return a pipeline with other options and further measures. Both share their models: closing one closes them."""
+        """Return a pipeline with other options and further measures. It shares the models: closing one closes both."""
         other = copy(self)
         other.__dict__.pop("_threads", None)
         other.method = _method(method or self.method)

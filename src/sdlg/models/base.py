@@ -187,7 +187,7 @@ class LanguageModel(Protocol):
         """What it can do."""
 
     def prompt(self, question: Question, style: str, stop: StopRule = NO_STOPS) -> Prompt:
-        """Put a question into the form this model reads. Style: auto, chat, plain or raw. `stop` adds to its own stops."""
+        """Put a question into the form this model reads: auto, chat, plain or raw. `stop` adds to its own stops."""
 
     def decode(self, request: DecodeRequest) -> Decoded:
         """Continue the prompt and each prefix."""
