@@ -71,7 +71,7 @@ def main() -> int:
     cells = [cell for cell in CELLS if not chosen.only or cell.startswith(tuple(chosen.only))]
     if not cells:
         parser.error(f"there is no cell {', '.join(chosen.only)}; choose from: {', '.join(CELLS)}")
-    rest = ["--limit", str(chosen.limit), "--set", f"in_flight={chosen.in_flight}"]
+    rest = ["--limit", str(chosen.limit), "--set", "unexplored=0", "--set", f"in_flight={chosen.in_flight}"]
     rest += ["--data-dir", chosen.data_dir] if chosen.data_dir else []
     failed = []
     for cell in cells:

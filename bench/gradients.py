@@ -30,7 +30,7 @@ def main() -> None:
     chosen = parser.parse_args()
     judge = load_nli(DEFAULT_NLI)
     gradients = load_nli_minilm(None, chosen.weights) if chosen.weights else judge
-    pipeline = Pipeline(SMOLLM2, gradients, samples=FIRST + 1, max_tokens=24)
+    pipeline = Pipeline(SMOLLM2, gradients, samples=FIRST + 1, unexplored=0.0, max_tokens=24)
     changed = total = 0
     for row in read_rows(chosen.data)[: chosen.questions]:
         result = pipeline.ask(row["question"])

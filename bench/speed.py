@@ -10,7 +10,8 @@ Ten sequences per question, few-shot prompts of about 300 tokens, clustering and
   (e) lm-polygraph's SemanticEntropy with ten samples, where it is installed (docs/results/speed.md says how)
 
 Ours runs on the engine that is named; the others always on transformers, with the same weights widened to float32. All
-have ten sequences, so ours has no draws beside them here; what five draws add, warm, is a line of its own.
+have ten sequences, so ours has no draws beside them here and does not stop when little probability is left; what five
+draws add, warm, is a line of its own.
 """
 
 from __future__ import annotations
@@ -90,7 +91,7 @@ class Ours:
 
     def __init__(self, model: str, engine: str) -> None:
         named: Any = {"engine": engine, "prompt": "plain", "max_tokens": MAX_TOKENS, "samples": SAMPLES}
-        self.pipeline = sdlg.Pipeline(model_name(model, engine), **named, draws=0)
+        self.pipeline = sdlg.Pipeline(model_name(model, engine), **named, draws=0, unexplored=0.0)
         self.drawing = self.pipeline.changed(draws=DRAWS)
         self.results: list[sdlg.Result] = []
 

@@ -66,7 +66,14 @@ def model_of(tree: Tree) -> TreeModel:
 
 
 def options_for(tree: Tree, way: Way, samples: int, seed: int) -> Options:
-    changes = {**way.options, "samples": samples, "seed": seed, "max_tokens": tree.depth + 1, "draws": 0}
+    changes = {
+        **way.options,
+        "samples": samples,
+        "seed": seed,
+        "max_tokens": tree.depth + 1,
+        "draws": 0,
+        "unexplored": 0.0,
+    }
     return options_from("default", changes)
 
 

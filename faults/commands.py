@@ -96,7 +96,7 @@ def write_broken_off(folder: Path) -> None:
 
 def ask(folder: Path) -> int:
     files = ["--file", str(folder / "questions.txt"), "--out", str(folder / "out.jsonl")]
-    return main(["ask", *files, "--samples", "3"], fake_models)
+    return main(["ask", *files, "--model", "scripted", "--samples", "3"], fake_models)
 
 
 def cut_from_damaged_line(folder: Path, said: str) -> bool:
@@ -146,7 +146,7 @@ def eval_arguments(folder: Path) -> list[str]:
 
 
 def evaluate(folder: Path) -> int:
-    return main(eval_arguments(folder), fake_models)
+    return main([*eval_arguments(folder), "--model", "scripted"], fake_models)
 
 
 def remove_damaged_line(folder: Path, said: str) -> bool:

@@ -28,7 +28,9 @@ BODIES = [
 def serve() -> int:
     """Run the server, in the child."""
     os.environ.pop("SDLG_SERVER_KEY", None)
-    return main(["serve", "--port", str(commands.PORT), "--set", "similarity_model=none"], fake_models)
+    return main(
+        ["serve", "--port", str(commands.PORT), "--model", "scripted", "--set", "similarity_model=none"], fake_models
+    )
 
 
 @dataclass

@@ -227,7 +227,7 @@ class ServeSubject:
         counted = folder.parent / "serve.events"
         session = serving.Session.begin(process_faults.count_events(counted))
         try:
-            assert session.is_up()
+            assert session.is_up(), "it did not begin"
             self.replies = session.replies()
         finally:
             outcome = session.end()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 
 import pytest
@@ -9,7 +10,7 @@ import torch
 
 import sdlg
 from conftest import tiny_nli
-from sdlg.errors import BadOption, ModelNotFound
+from sdlg.errors import BadOption, ModelNotFound, TimedOut
 from sdlg.models import chosen_engine
 from sdlg.models.base import DecodeRequest
 from sdlg.models.fetching import fetched
@@ -160,6 +161,27 @@ def test_all_sequences_are_free_again_when_the_work_is_done(file):
         decode(model, model.prompt(Question("the cat"), "raw"), [()] * 3, strategy=strategy, max_tokens=4)
     model.score(model.prompt(Question("the"), "raw"), ["cat", "the cat"])
     model._last.drop_all()
+    assert len(model._context._free) == free
+    model.close()
+
+
+def test_work_that_is_broken_off_leaves_nothing_behind(file):
+    """A client that leaves, or a deadline, in the middle of decoding: its sequences are free again, however often."""
+    model = sdlg.load_model(str(file), SMALL)
+    free, prompt = len(model._context._free), model.prompt(Question("the cat"), "raw")
+
+    def leave(*_):
+        raise TimedOut("the client left")
+
+    for _ in range(20):
+        for prefixes in ([()], [()] * 9):
+            request = DecodeRequest(prompt, prefixes, Decoding(strategy="multinomial", max_tokens=6), watch=leave)
+            with pytest.raises(TimedOut):
+                model.decode(request)
+    assert len(decode(model, prompt, [()] * 9, strategy="multinomial", max_tokens=5)) == 9
+    model._last.drop_all()
+    gc.collect()
+    model._context.free_dead()
     assert len(model._context._free) == free
     model.close()
 

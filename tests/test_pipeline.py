@@ -12,7 +12,16 @@ from conftest import embedded_pipeline, tiny_model, tiny_nli, word_tokenizer
 from fakes import CAPITAL, MEANINGS, FakeNli
 from sdlg.errors import BadOption, BadQuestion, ModelNotFound, NotSupported, PromptTooLong, UnknownName
 from sdlg.models import load_model
-from sdlg.options import LOADING, OPTIONS, LoadingNames, OptionNames, differences, split_keywords
+from sdlg.options import (
+    LOADING,
+    NLI_MINILM,
+    OPTIONS,
+    QWEN_CODER,
+    LoadingNames,
+    OptionNames,
+    differences,
+    split_keywords,
+)
 
 QUESTION = "When was the Declaration of Independence signed?"
 
@@ -131,6 +140,14 @@ def test_any_language_model_with_any_nli_model():
     result = pipeline.ask("who sat on the mat?")
     assert 1 < len(result.samples) <= 5
     assert pipeline.models.model_name
+
+
+def test_a_loaded_model_is_not_fetched_whatever_it_is_called(tmp_path, monkeypatch):
+    monkeypatch.setenv("SDLG_HOME", str(tmp_path))
+    monkeypatch.setenv("SDLG_OFFLINE", "1")
+    named = sdlg.ScriptedModel(CAPITAL, name=QWEN_CODER), FakeNli(MEANINGS, name=NLI_MINILM)
+    assert sdlg.Models(*named).load().model_name == QWEN_CODER
+    assert not any(tmp_path.iterdir())
 
 
 def test_a_saved_folder_loads_by_name(tmp_path):

@@ -137,17 +137,12 @@ def test_a_model_without_whole_distributions_draws_by_seeds():
     assert len(result.draws) == 5
 
 
-@pytest.mark.parametrize("method", ["sdlg", "multinomial", "arithmetic"])
-def test_the_measures_of_shares_are_the_shares_that_are_shown(method):
-    names = ["share_beyond_answer", "share_entropy"]
-    result = fake_pipeline(method=method, measures=names, seed=3).ask(QUESTION)
-    found = measure_all(inputs_of(result.samples, draws_of(result)), names).estimates
-    assert found["share_beyond_answer"].value == pytest.approx(1 - result.clusters[0].probability)
-    assert result.estimates["share_beyond_answer"] == found["share_beyond_answer"]
-    assert found["share_entropy"].value == pytest.approx(result.share_entropy.value)
-
-
-def draws_of(result):
-    if result.draws:
-        return Draws(result.draws, "arithmetic")
-    return Draws(result.samples, result.method, beside=False)
+@pytest.mark.parametrize("options", [{}, {"method": "multinomial"}])
+def test_what_users_are_shown_is_a_measure_too(options):
+    shown = ["share_beyond_answer", "share_entropy"]
+    result = fake_pipeline(judged=SPELLINGS, seed=3, measures=shown, **options).ask(QUESTION)
+    assert result.estimates["share_beyond_answer"].value == pytest.approx(1 - result.clusters[0].probability)
+    assert result.estimates["share_entropy"] == result.share_entropy
+    without = measure_all(inputs_of(result.samples), shown)
+    assert not without.estimates
+    assert "drawn at temperature 1" in without.reasons["share_entropy"]

@@ -56,8 +56,8 @@ class Models:
 
     def load(self, announce: Callable[[str], None] = lambda _: None) -> Models:
         """Load the language model and the judge of meaning now; fetch them first if they are not here."""
-        for name in (self.model_name, MINILM if self.nli_name == NLI_MINILM else ""):
-            if name in CATALOGUE:
+        for name in (self._model, MINILM if self._nli == NLI_MINILM else None):  # one that is loaded has no need
+            if isinstance(name, str) and name in CATALOGUE:
                 fetched(name, lambda model, done, total: announce(f"model {model.name}: {done / total:.0%} fetched"))
         if self._model is not None:
             announce(f"language model {self.model_name}")

@@ -118,13 +118,14 @@ class Pipeline:
         calibration: CalibrationSource = None,
         **named: Any,
     ) -> Pipeline:
-        """Return a pipeline with the same models, other options and further measures."""
+        """Return a pipeline with other options and further measures. It shares the models: closing one closes both."""
         other = copy(self)
         other.__dict__.pop("_threads", None)
         other.method = _method(method or self.method)
         other.preset = preset or self.preset
         start = options or (pick("preset", PRESETS, preset) if preset else self.options)
         other.options = start.updated(**named)
+        find_measures(several(measures))
         other._own_measures = tuple(dict.fromkeys((*self._own_measures, *several(measures))))
         if calibration is not None:
             other._calibration = read_calibration(calibration)

@@ -146,15 +146,22 @@ def lazy_pipeline(parsed: argparse.Namespace, **named: Any) -> Pipeline:
     `named` goes to `Pipeline`: `watch`, or what a command has no flag for.
     """
     quiet_transformers()
-    from ..measures.table import all_measures
     from ..pipeline import Pipeline
 
     options, places = split_keywords(named_settings(parsed))
     given = {name: getattr(parsed, name) for name in ("method", "preset", "calibration") if getattr(parsed, name, None)}
-    measures = names_in(getattr(parsed, "measures", ""))
-    if measures == ["all"]:
-        measures = list(all_measures())
+    measures = named_measures(parsed)
     return Pipeline(models=_models(parsed, places), **{"measures": measures, **given, **options, **named})
+
+
+def named_measures(parsed: argparse.Namespace) -> list[str]:
+    """Return the measures that were named; `all` stands for every one."""
+    names = names_in(getattr(parsed, "measures", ""))
+    if names != ["all"]:
+        return names
+    from ..measures.table import all_measures
+
+    return list(all_measures())
 
 
 def _models(parsed: argparse.Namespace, places: Mapping[str, Any]) -> Models:

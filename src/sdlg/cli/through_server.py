@@ -12,8 +12,7 @@ from urllib.request import ProxyHandler, Request, build_opener
 from ..concurrency.limits import Limit
 from ..errors import BadOption, BadQuestion, RunError, ServerFailed, TimedOut
 from ..options import DEFAULT_METHOD
-from .files import names_in
-from .flags import named_models, named_settings
+from .flags import named_measures, named_models, named_settings
 from .serve import KEY
 
 if TYPE_CHECKING:
@@ -69,7 +68,7 @@ def _body(parsed: argparse.Namespace, context: str | None) -> bytes:
         "context": context,
         "method": None if parsed.method == DEFAULT_METHOD else parsed.method,
         "preset": None if parsed.preset == "default" else parsed.preset,
-        "measures": names_in(parsed.measures) or None,
+        "measures": named_measures(parsed) or None,
         "options": named_settings(parsed) or None,
     }
     return json.dumps({name: value for name, value in asked.items() if value is not None}).encode()

@@ -32,7 +32,7 @@ _DISK_ERRORS = frozenset({
 
 
 def home_folder() -> Path:
-    """Return the folder where converted models are kept."""
+    """Return our folder: models that were fetched or converted, fits of the equivalence."""
     if named := os.environ.get("SDLG_HOME"):
         return Path(named).expanduser()
     if sys.platform == "win32":

@@ -158,10 +158,10 @@ def _places(samples: Sequence[Sample], number: int) -> tuple[int, ...]:
 
 @as_measure(
     needs={"samples", "draws", "clusters"}, unit="probability", high=1.0, of_answer=True,
-    equation="1 − p(c¹)", reference=OURS, cost="N answers by SDLG + some draws + NLI of pairs",
+    equation="1 − p(c¹), p as shown to users", reference=OURS, cost="N answers by SDLG + some draws + NLI of pairs",
 )  # fmt: skip
 def share_beyond_answer(inputs: MeasureInputs) -> float:
-    """1 − the share of the answer's own meaning, as it is shown."""
+    """1 − the share of the answer's own meaning, as users see it."""
     known, draws = _known_and_drawn(inputs)
     return 1.0 - float(shares_of(tally_of(known, draws))[given(inputs.clusters)[0]])
 
@@ -171,7 +171,7 @@ def share_beyond_answer(inputs: MeasureInputs) -> float:
     cost="N answers by SDLG + some draws + NLI of pairs",
 )  # fmt: skip
 def share_entropy(inputs: MeasureInputs) -> float:
-    """Entropy of the shares, corrected for meanings that were not drawn."""
+    """Entropy of the meanings' percentages (Chao and Shen)."""
     return chao_shen_entropy(tally_of(*_known_and_drawn(inputs)))
 
 

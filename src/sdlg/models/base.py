@@ -176,7 +176,7 @@ def tell_complete(request: DecodeRequest, places: Sequence[int]) -> None:
 
 
 class LanguageModel(Protocol):
-    """An engine. Implementations: `TransformersModel`, `server.ServedModel`, `ScriptedModel`. Threads may share it."""
+    """An engine: `LlamaModel`, `TransformersModel`, `ServedModel`, `ScriptedModel`. Threads may share it."""
 
     @property
     def name(self) -> str:
@@ -187,7 +187,7 @@ class LanguageModel(Protocol):
         """What it can do."""
 
     def prompt(self, question: Question, style: str, stop: StopRule = NO_STOPS) -> Prompt:
-        """Put a question into the form this model reads. Style: auto, chat or plain. `stop` adds to its own stops."""
+        """Put a question into the form this model reads: auto, chat, plain or raw. `stop` adds to its own stops."""
 
     def decode(self, request: DecodeRequest) -> Decoded:
         """Continue the prompt and each prefix."""

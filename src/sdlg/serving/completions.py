@@ -68,6 +68,7 @@ def _asked(
         "top_p": body.top_p,
         "stop_strings": body.stop if body.stop != [] else None,
         "samples": 1 if wanted.detail == "none" else wanted.samples,
+        "draws": 0 if wanted.detail == "none" else None,
         "stop_at": wanted.stop_at,
         **_drawing(body),
     }

@@ -305,6 +305,10 @@ class LlamaTree:
         """Not supported: the ids of a path are not kept here."""
         return False
 
+    def __del__(self) -> None:
+        """Drop paths whose work was broken off by a deadline or an error."""
+        self._release(list(self._tips))
+
 
 class LastPrompt:
     """The prefix of the last prompt: what the next one shares with it is not run again. All else is dropped first."""
