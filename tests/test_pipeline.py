@@ -117,8 +117,8 @@ def test_odd_questions_and_options_work(question, options):
 
 def test_context_is_read_by_the_language_model_only():
     plain, told = (
-        asked("What is the dog's name?"),
-        asked(sdlg.Question("What is the dog's name?", context="My dog is called Rex.")),
+        asked("What is the dog's name?", samples=2, max_tokens=16),
+        asked(sdlg.Question("What is the dog's name?", context="My dog is called Rex."), samples=2, max_tokens=16),
     )
     assert told.cost.prompt_tokens > plain.cost.prompt_tokens
     assert "Rex" in told.answer.text

@@ -284,7 +284,9 @@ def test_a_question_that_nobody_wants_is_taken_back(served, nli):
         pipeline.ask("Write a long story about a fox.")
     with pytest.raises(sdlg.SdlgError, match=r"within 0\.3 s"):
         pipeline.ask("Write a long story about a fox.", timeout=0.3)
-    assert pipeline.ask("What is 2+2?", timeout=120).samples  # and the server is there for the next one
+    assert (
+        pipeline.changed(max_tokens=8).ask("What is 2+2?", timeout=120).samples
+    )  # and the server is there for the next one
 
 
 def test_a_prompt_that_is_too_long_is_told_before_anything_is_computed(served, nli):
@@ -300,10 +302,10 @@ def open_files():
     return len(os.listdir("/proc/self/fd"))
 
 
-def test_200_questions_with_32_in_flight(served, nli):
+def test_many_questions_with_32_in_flight(served, nli):
     """No loss, no leak, the same results as one at a time."""
     pipeline = sdlg.Pipeline(served, nli, samples=2, draws=0, max_tokens=3)
-    questions = [f"What is {number} plus {number % 7}?" for number in range(200)]
+    questions = [f"What is {number} plus {number % 7}?" for number in range(64)]
     pipeline.ask(questions[0])  # warm
     files, memory = open_files(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     together = list(pipeline.ask_many(questions, in_flight=32))
@@ -313,8 +315,8 @@ def test_200_questions_with_32_in_flight(served, nli):
     assert [one.question.text for one in together] == questions
     assert open_files() <= files + 4
     assert grown < 200 * 1024  # kilobytes
-    alone = [pipeline.ask(text) for text in questions[::10]]
-    pairs = list(zip(alone, together[::10], strict=True))
+    alone = [pipeline.ask(text) for text in questions[::4]]
+    pairs = list(zip(alone, together[::4], strict=True))
     if served.server.kind == "vllm":
         assert [stable(one) for one, _ in pairs] == [stable(other) for _, other in pairs]
     else:  # llama.cpp's sums depend on what else is in its batch

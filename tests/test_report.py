@@ -279,7 +279,7 @@ def test_only_ablation_runs_with_the_same_other_options_are_compared(tmp_path):
         "alone": {"temperature": 0.9},  # nothing to compare it with
     }
     folders = [
-        write_run(tmp_path / name, questions=40, seed=seed, options=own)
+        write_run(tmp_path / name, questions=20, seed=seed, options=own)
         for seed, (name, own) in enumerate(options.items())
     ]
     lines = drawn(read_report(folders), "ablation").groupby("run")["scores"].unique()
