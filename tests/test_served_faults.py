@@ -7,7 +7,7 @@ import json
 import math
 import threading
 import time
-from contextlib import closing, suppress
+from contextlib import closing
 from dataclasses import replace
 
 import pytest
@@ -254,11 +254,10 @@ def test_json_of_another_shape_is_a_servers_failure(connected, dialect, shape):
 
 
 @pytest.mark.parametrize("usage", [7, "many", {"completion_tokens": "x"}, {"prompt_tokens_details": 7}], ids=str)
-def test_counts_of_another_shape_are_passed_over_or_a_servers_failure(connected, usage):
+def test_counts_of_another_shape_are_passed_over(connected, usage):
     server, model = connected("chat", most=0)
     server.inject(Change(lambda parts: [{**parts[0], "usage": usage}]))
-    with suppress(ServerFailed):
-        assert len(pipeline(model, method="multinomial").ask(QUESTION).samples) == 4
+    assert len(pipeline(model, method="multinomial").ask(QUESTION).samples) == 4
 
 
 @pytest.mark.parametrize(
