@@ -19,6 +19,7 @@ from pathlib import Path
 
 import pytest
 
+import sdlg
 from sdlg.errors import CacheUnavailable, ModelNotFound, UnknownName, UsageError
 from sdlg.models.catalogue import CATALOGUE, File, KnownModel, Piece
 from sdlg.models.fetching import damaged_files, fetch, fetch_or_check, fetched, held, remove, size_text
@@ -507,3 +508,15 @@ def test_smollm2_is_fetched_for_real(home, monkeypatch):
     assert path == home / "models" / "smollm2" / "SmolLM2-135M-Instruct.Q4_1.gguf"
     with path.open("rb") as content:
         assert hashlib.file_digest(content, "sha256").hexdigest() == model.files[0].sha256
+
+
+@pytest.mark.models
+def test_the_default_model_is_fetched_and_answers_what_it_knows(monkeypatch):
+    """1.1 GB, once into the home folder."""
+    for name in ("SDLG_OFFLINE", "HF_HUB_OFFLINE"):
+        monkeypatch.delenv(name, raising=False)
+    with sdlg.Pipeline(max_tokens=24, samples=4) as pipeline:
+        result = pipeline.ask("What is the capital of Australia?")
+    assert "Canberra" in result.answer.text
+    assert result.clusters[0].probability > 0.6
+    assert result.coverage > 0.8
