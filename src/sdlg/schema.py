@@ -62,7 +62,8 @@ def first_fault(error: ValidationError) -> str:
     fault = error.errors(include_url=False)[0]
     place = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in fault["loc"]).lstrip(".")
     message = fault["msg"].replace("Input should be", "must be").removeprefix("Value error, ")
-    value = "" if fault["type"] in ("missing", "unexpected_keyword_argument") else f", not {shown(fault['input'])}"
+    says_it_all = fault["type"] in ("missing", "unexpected_keyword_argument", "too_long")
+    value = "" if says_it_all else f", not {shown(fault['input'])}"
     return f"{place or 'the document'}: {message[:1].lower()}{message[1:]}{value}"
 
 
