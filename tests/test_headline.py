@@ -15,7 +15,7 @@ from sdlg.measures import MeasureInputs
 from sdlg.measures import semantic as s
 from sdlg.measures.branches import branch_log_masses, importance_log_weights, l1_normalised
 from sdlg.measures.decomposition import aleatoric_semantic_uncertainty
-from sdlg.measures.headline import cluster_score_shares, headline_measure, sample_weights, semantic_entropy
+from sdlg.measures.headline import cluster_score_shares, sample_weights, semantic_entropy
 from sdlg.measures.table import find_measure
 from sdlg.measures.tokens import mean_logprobs, total_logprobs
 from sdlg.records import Branching
@@ -149,8 +149,6 @@ def test_the_estimate_is_the_measure_that_it_names(inputs):
     for known in (inputs, replace(inputs, logprobs=None)):
         found = semantic_entropy(known)
         assert found.value == pytest.approx(find_measure(found.options["variant"])(known), rel=1e-9, abs=1e-9)
-    named = semantic_entropy(inputs).options["variant"]
-    assert named == headline_measure("multinomial" if inputs.branchings is None else "sdlg")
 
 
 @given(any_inputs(), st.randoms())
