@@ -149,6 +149,8 @@ def test_the_estimate_is_the_measure_that_it_names(inputs):
     for known in (inputs, replace(inputs, logprobs=None)):
         found = semantic_entropy(known)
         assert found.value == pytest.approx(find_measure(found.options["variant"])(known), rel=1e-9, abs=1e-9)
+    named = semantic_entropy(inputs).options["variant"]
+    assert named == f"semantic_entropy_{'proper' if inputs.branchings is None else 'sdlg'}"
 
 
 @given(any_inputs(), st.randoms())

@@ -45,6 +45,7 @@ def load_model(
             from .server.served import connect
 
             return connect(name, tokenizer=loading.tokenizer, retry_seconds=loading.retry_seconds)
+        calm_threads()
         if chosen_engine(name, loading.engine) == "llama.cpp":
             from .llama.model import load_llama
 
@@ -84,7 +85,6 @@ def _gguf_file(name: str) -> Path:
 
 
 def _load_transformers(name: str, loading: Loading) -> LanguageModel:
-    calm_threads()
     from .transformers.gguf import converted_gguf, embedded_folder
     from .transformers.loading import load_transformers
 

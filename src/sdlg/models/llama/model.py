@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ...errors import BadOption, ModelNotFound
-from ...loading.pretrained import calm_threads
 from ...options import Loading
 from ...records import Prompt
 from ..base import DecodeRequest, LanguageModel, Scored
@@ -69,7 +68,6 @@ def load_llama(file: Path, loading: Loading, *, name: str) -> LanguageModel:
     if loading.dtype is not None:
         raise BadOption(f"dtype is for engine=transformers: {name} is run with the weights that the file has")
     header = read_header(file)
-    calm_threads()
     try:
         library = open_library()
     except LibraryUnusable as reason:
