@@ -25,7 +25,7 @@ from sdlg.models.server.served import connect
 
 QUESTION = "What is the capital of France?"
 PATIENCE = 8.0  # half of it is how long a busy machine may take for a reply
-HASTE = 1.0  # where it is waited for in vain
+HASTE = 2.0  # where it is waited for in vain
 ROME = {"": {"Rome": 0.5, "Roma": 0.3, "Milan": 0.2}, "Rome": {"<end>": 0.9, " now": 0.1}}
 ASKED = [f"What is the capital of {('France', 'Italy', 'Spain')[k % 3]}, number {k}?" for k in range(12)]
 EIGHT = {"": {"A": 0.3, "B": 0.2, "C": 0.15, "D": 0.12, "E": 0.1, "F": 0.07, "G": 0.04, "H": 0.02}}

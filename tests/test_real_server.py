@@ -329,7 +329,7 @@ def test_many_questions_with_32_in_flight(served, nli):
 def test_a_run_outlives_its_server(tmp_path):
     """The server dies in the middle of `sdlg eval`; started again, the run goes on, and nothing is lost."""
     data = tmp_path / "data.jsonl"
-    rows = [{"question": f"What is {n} plus 1?", "references": [str(n + 1)]} for n in range(24)]
+    rows = [{"question": f"What is {n} plus 1?", "references": [str(n + 1)]} for n in range(12)]
     data.write_text("".join(json.dumps(row) + "\n" for row in rows))
     port = llama_server.free_port()
     process, url = llama_server.start(port)
@@ -337,7 +337,7 @@ def test_a_run_outlives_its_server(tmp_path):
     command = [
         sys.executable, "-m", "sdlg.cli", "eval", "--data", str(data), "--out", str(out), "--model", url,
         "--samples", "3", "--max-tokens", "6", "--methods", "sdlg", "--measures", "number_of_clusters",
-        "--set", "retry_seconds=8",
+        "--set", "retry_seconds=4", "--set", "draws=0",
     ]  # fmt: skip
     run = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
