@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
 from conftest import tiny_lm
 from fakes import FakeNli
+from sdlg.errors import BadQuestion
 from sdlg.measures import MeasureInputs
-from sdlg.measures.inputs import InputModels, compute_inputs
+from sdlg.measures.inputs import InputModels, compute_inputs, evidence_dict, with_evidence
 from sdlg.measures.measuring import measure
 from sdlg.records import Question
 
@@ -103,3 +106,23 @@ def test_a_measure_that_cannot_be_had_does_not_cost_the_others():
     )
     assert found.estimates.keys() == {"PPL"}
     assert "128" in found.reasons["P(True)"]
+
+
+def test_evidence_is_read_as_it_was_written_and_checked():
+    inputs = MeasureInputs(texts=("a", "b"), logprobs=((-1.0,), (-2.0, -1.0)))
+    known = {
+        "similarity": [[1.0, 0.5], [0.5, 1.0]], "entailment": [[1.0, 0.25], [0.75, 1.0]], "p_true": 0.5,
+        "relevance": [[0.5], [0.25, 0.0]], "other_logprobs": [[-1.0, -3.0]],
+    }  # fmt: skip
+    assert evidence_dict(with_evidence(inputs, known)) == known
+    for name, value in (
+        ("entailment", [[1.0, 1e300], [0.5, 1.0]]),
+        ("similarity", [[1.0, math.nan], [0.5, 1.0]]),
+        ("similarity", [1.0, 0.5]),
+        ("p_true", [0.5, 0.5]),
+        ("p_true", "high"),
+        ("other_logprobs", [[-1.0]]),
+        ("moon", 1),
+    ):
+        with pytest.raises(BadQuestion):
+            with_evidence(inputs, {name: value})

@@ -274,7 +274,16 @@ _COMPUTE: Mapping[str, Callable[[_Task], MeasureInputs]] = {
 # -- what was computed, as JSON ---------------------------------------------------------------------------------
 
 _MATRICES = ("similarity", "entailment", "embeddings")
-_EVIDENCE = (*_MATRICES, "relevance", "other_logprobs", "assessment", "p_true")
+_SHARE = (-1e-6, 1 + 1e-6)  # as rounding leaves it
+_EVIDENCE: Mapping[str, tuple[float, float]] = {  # and the range of its numbers: measures multiply them
+    "similarity": (-_SHARE[1], _SHARE[1]),
+    "entailment": _SHARE,
+    "embeddings": (-1e100, 1e100),
+    "relevance": _SHARE,
+    "other_logprobs": (-math.inf, 1e-9),
+    "assessment": _SHARE,
+    "p_true": _SHARE,
+}
 
 
 def evidence_dict(inputs: MeasureInputs) -> dict[str, Any]:
@@ -299,11 +308,16 @@ def _plain(value: Any) -> Any:
 
 
 def _read(name: str, value: Any) -> Any:
-    numbers = np.array(value, dtype=np.float64) if name in _MATRICES else value
+    low, high = _EVIDENCE[name]
+    rows = value if isinstance(value, list) else [value]
+    every = [float(number) for row in rows for number in (row if isinstance(row, list) else [row])]
+    if not all(low <= number <= high for number in every):  # NaN is not within
+        raise ValueError(f"{name} has numbers that are not from {low:g} to {high:g}")
     if name in _MATRICES:
-        if numbers.ndim != 2 or not np.isfinite(numbers).all():
+        table = np.array(value, dtype=np.float64)
+        if table.ndim != 2:
             raise ValueError(f"{name} must be a table of numbers")
-        return numbers
+        return table
     if name == "p_true":
         return float(value)
     return tuple(tuple(map(float, row)) if isinstance(row, list) else float(row) for row in value)
