@@ -256,7 +256,7 @@ def test_no_row_ends_a_file_whatever_the_arithmetic_makes_of_it(scored):
     rows = [{"question": "q", "answers": ["a", other]} for other in ("b", "bad", "b")]
     code, (first, error, last) = scored(rows, load=failing)
     assert (code, first["clusters"]) == (1, last["clusters"])
-    assert error["error"] == "cannot be measured: ZeroDivisionError: of a measure"
+    assert error["error"].endswith("cannot be measured: ZeroDivisionError: of a measure")
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from .clustering import PairMemory, cluster_answers
 from .clustering.same_answer import fit_fingerprint
 from .concurrency.in_flight import in_thread, run_in_flight
 from .concurrency.limits import Limit, check_limit, limited
-from .errors import NotSupported
+from .errors import BadQuestion, NotSupported
 from .loaded import Models, ModelSource, NliSource
 from .measures import inputs_of
 from .measures.branches import explored_mass
@@ -215,13 +215,19 @@ class Pipeline:
         `evidence` is that of an earlier result of the same answers: what it holds is not computed again.
         """
         asked, samples = checked_question(question, context), given_samples(answers)
-        with limited(Limit(timeout)):
-            inputs = with_evidence(inputs_of(samples), evidence or {})
-            measured = measure(inputs, asked, self.measures, self._input_models(), also={"clusters"})
-            clusters = measured.inputs.clusters or tuple(range(len(samples)))
-            notes = () if measured.inputs.clusters else (NOT_COMPARED,)
-            sampled = numbered(Sampled(samples, (), Cost(), notes), clusters)
-            return self.changed(method=GIVEN, calibration=NONE)._result(asked, sampled, measured)
+        try:
+            with limited(Limit(timeout)):
+                return self._score(asked, samples, evidence or {})
+        except (ArithmeticError, ValueError) as error:  # what a stranger's numbers make of the arithmetic
+            raise BadQuestion(f"the answers cannot be measured: {type(error).__name__}: {error}") from error
+
+    def _score(self, asked: Question, samples: tuple[Sample, ...], evidence: Mapping[str, Any]) -> Result:
+        inputs = with_evidence(inputs_of(samples), evidence)
+        measured = measure(inputs, asked, self.measures, self._input_models(), also={"clusters"})
+        clusters = measured.inputs.clusters or tuple(range(len(samples)))
+        notes = () if measured.inputs.clusters else (NOT_COMPARED,)
+        sampled = numbered(Sampled(samples, (), Cost(), notes), clusters)
+        return self.changed(method=GIVEN, calibration=NONE)._result(asked, sampled, measured)
 
     def with_likelihoods(
         self, question: Question, answers: Sequence[str | GivenAnswer | Mapping[str, Any] | Sample]

@@ -111,7 +111,12 @@ def result_from_dict(document: Any) -> Result:
     for estimate in fields["estimates"].values() if isinstance(fields.get("estimates"), dict) else ():
         if isinstance(estimate, dict) and estimate.get("value", 0.0) is None:
             estimate["value"] = math.nan  # undefined
-    return read_record(Result, fields, f"this is no result of the format {RESULT_FORMAT}")
+    result = read_record(Result, fields, f"this is no result of the format {RESULT_FORMAT}")
+    for sample in (*result.samples, *result.draws):
+        tokens, steps = len(sample.tokens), len(sample.generation.logprobs)
+        if tokens and sample.generation.decision_logprobs and tokens != steps:
+            raise BadQuestion(f"this is no result: an answer has {tokens} tokens but {steps} log-probabilities")
+    return result
 
 
 def result_from_json(text: str | bytes) -> Result:

@@ -295,6 +295,8 @@ def with_evidence(inputs: MeasureInputs, evidence: Mapping[str, Any]) -> Measure
     """Return the inputs with what was computed before, as `evidence_dict` wrote it."""
     if unknown := set(evidence) - set(_EVIDENCE):
         raise BadQuestion(f"unknown evidence {', '.join(sorted(unknown))}; choose from: {', '.join(_EVIDENCE)}")
+    if "relevance" in evidence and inputs.logprobs is None:
+        raise BadQuestion("the evidence has the relevance of tokens, but the answers have no log-probabilities")
     try:
         return replace(inputs, **{name: _read(name, value) for name, value in evidence.items()})
     except (ValueError, TypeError, OverflowError) as error:
