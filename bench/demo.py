@@ -5,6 +5,7 @@ from __future__ import annotations
 from rich.console import Console
 
 import sdlg
+from sdlg.cli.files import quiet_transformers
 from sdlg.errors import CacheUnavailable, ModelNotFound
 from sdlg.options import DEFAULT_MODEL, SMOLLM2
 from sdlg.views.progress import ProgressLine, progress_line
@@ -18,6 +19,7 @@ QUESTIONS = (
 
 
 def main() -> None:
+    quiet_transformers()
     console = Console(highlight=False)
     with progress_line() as watch:
         pipeline = load(console, watch)
