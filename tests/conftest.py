@@ -14,6 +14,7 @@ from sdlg.loading.pretrained import calm_threads
 calm_threads()
 
 import json
+import math
 from functools import cache
 from pathlib import Path
 
@@ -168,3 +169,18 @@ def nli_minilm():
 def vectors(name: str) -> dict:
     """Inputs and expected numbers, computed independently of us."""
     return json.loads((DATA / f"{name}_vectors.json").read_text(encoding="utf-8"))
+
+
+def vector_inputs(given: dict):
+    """The inputs of one case of the estimator vectors."""
+    from sdlg.measures import MeasureInputs
+    from sdlg.records import Branching
+
+    logprobs = tuple(map(tuple, given["token_logprobs"]))
+    branchings = None
+    if "subst_pos" in given:
+        branchings = tuple(
+            None if t is None else Branching(sum(row[:t]), math.log(p), p)
+            for row, t, p in zip(logprobs, given["subst_pos"], given["subst_prob"], strict=True)
+        )
+    return MeasureInputs(logprobs, tuple(given["sequence_ids"]), tuple(given["cluster_ids"]), branchings)

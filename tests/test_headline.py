@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conftest import vectors
+from conftest import vector_inputs, vectors
 from sdlg.measures import MeasureInputs
 from sdlg.measures import semantic as s
 from sdlg.measures.branches import branch_log_masses, importance_log_weights, l1_normalised
@@ -25,15 +25,7 @@ CASES = ("ms_duplicates", "ms_distinct", "single", "identical", "sdlg")
 
 
 def samples_of(case):
-    given_ = V[case]["input"]
-    logprobs = tuple(map(tuple, given_["token_logprobs"]))
-    branchings = None
-    if "subst_pos" in given_:
-        branchings = tuple(
-            None if t is None else Branching(sum(row[:t]), math.log(p), p)
-            for row, t, p in zip(logprobs, given_["subst_pos"], given_["subst_prob"], strict=True)
-        )
-    return MeasureInputs(logprobs, tuple(given_["sequence_ids"]), tuple(given_["cluster_ids"]), branchings)
+    return vector_inputs(V[case]["input"])
 
 
 def close(value):

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from conftest import vectors
+from conftest import vector_inputs, vectors
 from fakes import fake_pipeline
 from sdlg.cli import main
 from sdlg.errors import RunError, UnknownName
@@ -66,16 +66,7 @@ def assert_same(one, other, names=None):
 
 
 def vector_samples(case):
-    given_ = V[case]["input"]
-    logprobs = tuple(map(tuple, given_["token_logprobs"]))
-    branchings = None
-    if "subst_pos" in given_:
-        branchings = tuple(
-            None if t is None else Branching(sum(row[:t]), math.log(p), p)
-            for row, t, p in zip(logprobs, given_["subst_pos"], given_["subst_prob"], strict=True)
-        )
-    identities, clusters = tuple(given_["sequence_ids"]), tuple(given_["cluster_ids"])
-    return MeasureInputs(logprobs=logprobs, identities=identities, clusters=clusters, branchings=branchings)
+    return vector_inputs(V[case]["input"])
 
 
 @pytest.mark.parametrize("case", ["ms_duplicates", "ms_distinct", "single", "identical", "sdlg"])

@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import Any, Unpack
 
 from .calibration import CalibrationSource, calibrations_for, read_calibration
-from .clustering import PairMemory, cluster_answers
+from .clustering import Judge, cluster_answers
 from .clustering.same_answer import fit_fingerprint
 from .concurrency.in_flight import in_thread, run_in_flight
 from .concurrency.limits import Limit, check_limit, limited
@@ -173,10 +173,9 @@ class Pipeline:
         asked = checked_question(question, context, messages)
         with limited(Limit(timeout)):
             show = watch or self._watch
-            memory = PairMemory(self.models.nli.judge)
             sampled = self.sample(asked, watch=show)
             show(Progress("clusters", ""))
-            sampled = self.cluster(asked, sampled, memory)
+            sampled = self.cluster(asked, sampled, self.models.nli.judge)
             measured = measure(inputs_of(sampled.samples, sampled.draws), asked, self.measures, self._input_models())
             return self._result(asked, sampled, measured)
 
@@ -258,13 +257,11 @@ class Pipeline:
         request = SamplingRequest(question, models.language_model, models.nli, self.options, observe, answer)
         return pick("method", SAMPLERS, self.method)(request)
 
-    def cluster(self, question: Question, sampled: Sampled, memory: PairMemory) -> Sampled:
+    def cluster(self, question: Question, sampled: Sampled, judge: Judge) -> Sampled:
         """Return the same samples and draws with the numbers of their clusters. Draws do not move the samples'."""
         started = time.perf_counter()
         texts = (*sampled.texts, *(draw.text for draw in sampled.draws_beside))
-        clusters = cluster_answers(
-            question.text, texts, memory.judge, self.options.clustering, nli=self.models.nli_name
-        )
+        clusters = cluster_answers(question.text, texts, judge, self.options.clustering, nli=self.models.nli_name)
         spent = clusters.cost + Cost(seconds={"clusters": time.perf_counter() - started})
         return replace(numbered(sampled, clusters.numbers), cost=sampled.cost + spent)
 

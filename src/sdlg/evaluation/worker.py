@@ -123,7 +123,7 @@ class Worker:
             started = time.perf_counter()
             if self.plan.needs_all_pairs(method.name):
                 memory.judge_all(item.question.text, made.texts)
-            sampled[method.name] = _stored(pipeline.cluster(item.question, made, memory))
+            sampled[method.name] = _stored(pipeline.cluster(item.question, made, memory.judge))
             pairs[method.name] = memory.table(_all_texts(made))
             seconds[CLUSTERS] = seconds.get(CLUSTERS, 0.0) + time.perf_counter() - started
         return GeneratedRow(

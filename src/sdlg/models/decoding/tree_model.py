@@ -7,10 +7,12 @@ tokens in all.
 
 from __future__ import annotations
 
+import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, TypeVar
 
 import torch
 from torch import Tensor
@@ -52,19 +54,37 @@ class _Feed:
     tokens: tuple[int, ...]
 
 
-class TreeNetwork(Protocol):
+class _Counts(threading.local):
+    """Of the thread that asks: threads share a network, also in the middle of their work."""
+
+    forward_tokens = 0
+    steps = 0
+
+
+class TreeNetwork(ABC):
     """What runs tokens, and counts them for the thread that asks."""
 
+    def __init__(self) -> None:
+        self._counts = _Counts()
+
+    @abstractmethod
     def decoding(self) -> AbstractContextManager[None]:
-        """For a thread that will want one pass after the other: it shares them with others that do."""
+        """For a thread that will want one pass after the other."""
+
+    def count_pass(self, tokens: int) -> None:
+        """Count a pass that this thread wants."""
+        self._counts.forward_tokens += tokens
+        self._counts.steps += 1
 
     @property
     def forward_tokens(self) -> int:
         """Tokens that this thread has run."""
+        return self._counts.forward_tokens
 
     @property
     def steps(self) -> int:
         """How many passes this thread has wanted."""
+        return self._counts.steps
 
 
 class TreeModel(Generic[P]):

@@ -29,13 +29,14 @@ from ...concurrency.limits import check_limit, holding
 from ...errors import ModelNotFound, RunError
 from ...records import Prompt, StopRule
 from ..decoding.prefixes import usable_length
+from ..decoding.tree_model import TreeNetwork
 from ..decoding.trees import PathLogits, passes, path_batches
 from .library import Library
 
 _SEQUENCES = 128  # that may be live at once
 _BATCH = 512  # tokens in one call
-_OUTPUTS = 128  # rows of logits in one call, at most
-_EXACT_ROWS = 3  # of branches in one call: with more, another kernel multiplies
+_OUTPUTS = 128  # rows of logits that llama.cpp prepares for; it aborts where it prepares for as few as are used
+_EXACT_ROWS = 3  # whose logits are wanted in one call: with more, another kernel multiplies
 _NO_ROOM = 1  # what llama_decode returns when no cells are free
 _READ_INTO_MEMORY = 0  # llama_load_mode: neither mapped nor locked; weights that are repacked would be there twice
 
@@ -50,17 +51,11 @@ class Token:
     wanted: bool
 
 
-class _Counts(threading.local):
-    """Of the thread that asks: threads share a context, also in the middle of their work."""
-
-    forward_tokens = 0
-    steps = 0
-
-
-class LlamaContext:
+class LlamaContext(TreeNetwork):
     """A loaded GGUF file and one context of it. Threads may share it."""
 
     def __init__(self, library: Library, file: Path, *, cells: int, threads: int, gpu: bool) -> None:
+        super().__init__()
         self._library, self._c = library, library.c
         params = self._c.llama_model_default_params()
         params.load_mode = _READ_INTO_MEMORY
@@ -82,7 +77,7 @@ class LlamaContext:
         self._batch = self._c.llama_batch_init(_BATCH, 0, 1)
         self._free = list(range(_SEQUENCES))
         self._dead: list[int] = []  # sequences that are freed when nothing grows, or when there is no room
-        self._counts, self._turn = _Counts(), threading.RLock()
+        self._turn = threading.RLock()
 
     def _context_params(self, threads: int) -> Any:
         params = self._c.llama_context_default_params()
@@ -105,20 +100,9 @@ class LlamaContext:
         with holding(self._turn):
             yield
 
-    @property
-    def forward_tokens(self) -> int:
-        """Tokens that this thread has run."""
-        return self._counts.forward_tokens
-
-    @property
-    def steps(self) -> int:
-        """How many passes this thread has wanted."""
-        return self._counts.steps
-
     def run(self, tokens: Sequence[Token]) -> Tensor:
         """Run tokens; return the logits after those that want them, (wanted, V), in their order."""
-        self._counts.forward_tokens += len(tokens)
-        self._counts.steps += 1
+        self.count_pass(len(tokens))
         size = _EXACT_ROWS if sum(token.wanted for token in tokens) > 1 else len(tokens)
         with self._turn:
             return torch.cat([self._decode(tokens[k : k + size]) for k in range(0, len(tokens), size)])
@@ -155,11 +139,6 @@ class LlamaContext:
             if source is not None and length:
                 self._c.llama_memory_seq_cp(self._memory, source, sequence, 0, length)
             return sequence
-
-    def cut(self, sequence: int, length: int) -> None:
-        """Keep the first `length` tokens of a sequence."""
-        with self._turn:
-            self._c.llama_memory_seq_rm(self._memory, sequence, length, -1)
 
     def drop(self, sequence: int) -> None:
         """Forget a sequence. Its cells are free again when nothing grows any more."""
@@ -211,12 +190,6 @@ class LlamaPrefix:
     def fork(self, length: int) -> LlamaPrefix:
         """Return a new prefix with the first `length` tokens of this one; their cells are shared."""
         return LlamaPrefix(self.context, self.context.new_sequence(self.sequence, length), self.ids[:length])
-
-    def cut(self, length: int) -> None:
-        """Keep the first `length` tokens only."""
-        if length < len(self.ids):
-            self.context.cut(self.sequence, length)
-            self.ids = self.ids[:length]
 
     def can_be_cut(self, length: int) -> bool:
         """Whether its first `length` tokens can be had without running them again: always."""

@@ -19,6 +19,7 @@ from torch import Tensor
 from transformers.cache_utils import Cache, DynamicCache
 
 from ...concurrency.shared_passes import SharedPasses
+from ..decoding.tree_model import TreeNetwork
 from .packing import PackedCache, Pass, packed_attention, pass_groups
 from .prefix_cache import GrowingLayer
 
@@ -37,17 +38,11 @@ _SHARED_PASSES: WeakKeyDictionary[Any, SharedPasses[tuple[Network, Pass], Tensor
 _ATTENTIONS: WeakKeyDictionary[Any, threading.RLock] = WeakKeyDictionary()  # held while it is another one
 
 
-class _Counts(threading.local):
-    """Of the thread that asks: threads share a network, also in the middle of their work."""
-
-    forward_tokens = 0
-    steps = 0
-
-
-class Network:
+class Network(TreeNetwork):
     """A causal language model, seen as a function from tokens to logits."""
 
     def __init__(self, model: Any) -> None:
+        super().__init__()
         self.model = model
         self.device: torch.device = model.device
         accepted = inspect.signature(model.forward).parameters
@@ -56,23 +51,13 @@ class Network:
         self._cache_name = "past_key_values" if "past_key_values" in accepted else "cache_params"  # Mamba's word for it
         self._config = model.config.get_text_config()
         self._additive_masks = getattr(self._config, "_attn_implementation", "sdpa") == "eager"
-        self._counts, self.passes = _Counts(), 0  # passes of all threads
+        self.passes = 0  # of all threads
         self._shared = _SHARED_PASSES.setdefault(model, SharedPasses(_run_together))
         self._attention = _ATTENTIONS.setdefault(model, threading.RLock())
 
     def decoding(self) -> AbstractContextManager[None]:
         """For a thread that will want one pass after the other: it shares them with others that do."""
         return self._shared.decoding()
-
-    @property
-    def forward_tokens(self) -> int:
-        """Tokens that this thread has run."""
-        return self._counts.forward_tokens
-
-    @property
-    def steps(self) -> int:
-        """How many passes this thread has wanted."""
-        return self._counts.steps
 
     @property
     def windows(self) -> dict[str, int | None]:
@@ -146,8 +131,7 @@ class Network:
 
     def _run(self, wanted: Pass) -> Tensor:
         """Logits of the last `keep` columns: (rows, keep, V)."""
-        self._counts.forward_tokens += wanted.size
-        self._counts.steps += 1
+        self.count_pass(wanted.size)
         can_share = wanted.masks is not None and self.__dict__.get("packs", True)  # perhaps, until it was tried
         return self._shared.run((self, wanted), waits=can_share)
 
