@@ -10,6 +10,7 @@ import re
 from collections.abc import Sequence
 from itertools import accumulate
 
+from sdlg.clustering.declining import declines
 from sdlg.options import Options
 from sdlg.records import (
     AnswerRisk,
@@ -137,7 +138,8 @@ def _cluster(number: int, wordings: Sequence[str], share: Share, samples: Sequen
     low, probability, high = share or (None, None, None)
     draws = tuple(range(5)) if share and number == 0 else ()
     score = round(1 - (count - 1) * 0.5 / count, 6) if number == 0 else 0.5 / count
-    return Cluster(number, wordings[0], tuple(wordings), probability, members, low, high, score, draws)
+    kind = "declines" if all(map(declines, wordings)) else "answer"
+    return Cluster(number, wordings[0], tuple(wordings), probability, members, low, high, score, draws, kind)
 
 
 def _estimate(value: float, low: float | None = None, high: float | None = None) -> Estimate:

@@ -28,7 +28,6 @@ from sdlg.clustering.same_answer import (
     overlap,
     polarities_agree,
     quantities_agree,
-    refuses,
     shared_words,
 )
 from sdlg.errors import BadOption, ModelNotFound
@@ -198,13 +197,6 @@ def test_yes_and_no_only_speak_where_the_question_asks_for_them():
     assert polarities_agree("Can penguins fly?", "No.", "They cannot fly.") == 1.0
     assert polarities_agree("Can penguins fly?", "Penguins fly.", "They cannot.") == -1.0
     assert polarities_agree("Why do birds fly?", "No idea.", "They have wings.") == 0.0
-
-
-def test_refusals_are_told_from_answers():
-    assert refuses("I don’t know.")
-    assert refuses("I'm sorry, I do not have that information.")
-    assert not refuses("I'm not sure, but it is Paris.")
-    assert not refuses("Paris")
 
 
 def test_words_of_the_question_and_small_ones_tell_nothing():

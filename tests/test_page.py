@@ -27,7 +27,7 @@ from sdlg.browser import NAMES, VIEW, static_files, static_text, view_script
 from sdlg.result import Result, percent, share_text
 from sdlg.views.html_file import result_page
 from sdlg.views.notebook import notebook_view
-from sdlg.views.reading import explanation, judge_line, reading, short_note
+from sdlg.views.reading import explanation, judge_line, meaning_label, reading, short_note
 
 PHONE = {"viewport": {"width": 360, "height": 740}}
 SCREEN = {"viewport": {"width": 1280, "height": 800}}
@@ -286,12 +286,13 @@ def test_the_words_are_the_same_in_both_languages(open_page, stub):  # noqa: F81
         results += [made([own, other]), made([own])]
     page = open_page(stub.url)
     said = page.evaluate(
-        "results => import('/static/verdict.js').then(({ reading, shortNote, caveats, shareText }) => results.map("
-        "one => [reading(one), shortNote(one), ...caveats(one), ...one.clusters.map(shareText)]))",
+        "results => import('/static/verdict.js').then(({ reading, shortNote, caveats, meaningLabel, shareText }) => results.map("
+        "one => [reading(one), shortNote(one), ...caveats(one), ...one.clusters.flatMap((c) => [meaningLabel(c), shareText(c)])]))",
         [as_json(result) for result in results],
     )
     assert said == [
-        [reading(one), short_note(one), explanation(one), judge_line(one), *map(share_text, one.clusters)]
+        [reading(one), short_note(one), explanation(one), judge_line(one)]
+        + [text for cluster in one.clusters for text in (meaning_label(cluster), share_text(cluster))]
         for one in results
     ]
 

@@ -17,6 +17,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from asked_pairs import branch_pair, code_pair, day_pair, decline_pair, list_pair, person_pair, reason_pair, year_pair
+
 Pair = tuple[str, str, int]  # first text, second text, label
 Drawn = tuple[str, str, str, int] | None  # question, answer, other answer, label
 LABELS = {"contradiction": 0, "neutral": 1, "entailment": 2}
@@ -40,14 +42,6 @@ REFUSAL = re.compile(
     r"|no information|not sure|unclear|not enough information)\b",
     re.I,
 )
-REFUSALS = (
-    "I don't know.", "I do not know.", "I'm not sure.", "I am not sure about that.", "Sorry, I don't know.", "I have no idea.",
-    "I cannot answer this question without more context.", "I'm sorry, but I don't have enough information to answer that.",
-    "As an AI language model, I do not have access to that information.", "I couldn't find any information about that.",
-    "It is not known.", "That is unclear.", "There is not enough information to say.", "I'm unable to answer that.", "unknown",
-    "I have no comment.", "I can't say for certain.", "No information is available.", "I'm afraid I can't help with that.",
-)  # fmt: skip
-
 
 def read_rows(file: Path) -> list[dict]:
     return [json.loads(line) for line in file.open(encoding="utf-8") if line.strip()]
@@ -578,22 +572,6 @@ def yes_no_pair(sentences: list[str], known: list[tuple[str, tuple[str, ...]]], 
     return draw
 
 
-def refusal_pair(rows: list[Judged]) -> Callable[[], Drawn]:
-    def refuse(question: str) -> str:
-        asked = question.rstrip("?")
-        own = [f"I'm not sure {asked[0].lower() + asked[1:]}.", f"I don't know {asked[0].lower() + asked[1:]}."]
-        return random.choice([*REFUSALS, *REFUSALS, *own, *own, *own])
-
-    def draw() -> Drawn:
-        row = random.choice(rows)
-        if random.random() < 0.35:
-            return row.question, refuse(row.question), refuse(row.question), 2
-        answers = [t for t in (*row.right, *row.wrong, *row.golden) if not REFUSAL.search(t)]
-        return (row.question, random.choice(answers), refuse(row.question), 1) if answers else None
-
-    return draw
-
-
 # -- all of it ---------------------------------------------------------------------------------------------------------
 
 
@@ -601,33 +579,43 @@ def read_nli(file: Path) -> list[Pair]:
     return [(r["premise"], r["hypothesis"], LABELS[r["label"]]) for r in read_rows(file) if r.get("label") in LABELS]
 
 
-def sources(data: Path) -> dict[str, Callable[[], Drawn]]:
+def sources(data: Path, branches: Path | None) -> dict[str, Callable[[], Drawn]]:
     """Name → a draw of one pair (or none: draw again)."""
     judged, aliases = read_judged(data), read_aliases(data)
     rivals = Rivals([(r.question, r.golden) for r in judged if r.golden] + aliases)
     nli = {
-        "ling": read_nli(data / "nli/ling_train.jsonl"),
         "cad": read_nli(data / "nli/cad_train.jsonl"),
         "snli": read_nli(data / "nli/snli_dev.jsonl")[::2],
         "mnli": read_nli(data / "nli/mnli_dev_matched.jsonl")[::2],
     }
-    sentences = [h for p, h, y in nli["snli"] + nli["ling"] if 15 < len(h) < 70]
-    return {
+    sentences = [h for _, h, _ in nli["snli"] + nli["mnli"] if 15 < len(h) < 70]
+    answered = [(r.question, texts) for r in judged if (texts := tuple(t for t in (*r.right, *r.wrong) if not REFUSAL.search(t)))]
+    draws: dict[str, Callable[[], Drawn]] = {
         "judged": judged_pair(judged), "golden": golden_pair(judged), "two_wrong": two_wrong_pair(judged), "exchanged": exchanged_pair(judged, rivals),
         "alias": alias_pair(aliases, rivals), "number": number_pair(aliases), "date": date_pair(aliases), "yes_no": yes_no_pair(sentences, aliases, rivals),
-        "refusal": refusal_pair(judged), **{name: (lambda rows=rows: ("", *random.choice(rows))) for name, rows in nli.items()},
+        "year": year_pair(aliases), "day": day_pair(aliases), "person": person_pair(aliases), "list": list_pair(aliases), "reason": reason_pair(sentences),
+        "decline": decline_pair(answered), "code": code_pair(),
+        **{name: (lambda rows=rows: ("", *random.choice(rows))) for name, rows in nli.items()},
     }  # fmt: skip
+    if branches is not None:
+        draws["branches"] = branch_pair(branches)
+    return draws
 
 
-SHARES = {"judged": 0.32, "golden": 0.12, "two_wrong": 0.03, "exchanged": 0.16, "alias": 0.15, "number": 0.02, "date": 0.03, "yes_no": 0.02, "refusal": 0.01, "ling": 0.04, "cad": 0.02, "snli": 0.04, "mnli": 0.04}  # fmt: skip
+SHARES = {
+    "judged": 0.22, "golden": 0.09, "two_wrong": 0.02, "exchanged": 0.13, "alias": 0.13, "number": 0.02, "date": 0.01, "yes_no": 0.01, "year": 0.015,
+    "day": 0.015, "person": 0.03, "list": 0.02, "reason": 0.015, "decline": 0.02, "code": 0.01, "branches": 0.08, "cad": 0.04, "snli": 0.06, "mnli": 0.10,
+}  # fmt: skip
 
 
-def draw_pairs(data: Path, chunk: int = 1024) -> Iterator[list[Pair]]:
+def draw_pairs(data: Path, branches: Path | None, chunk: int = 1024) -> Iterator[list[Pair]]:
     """Chunks with every source's share. Answers of one text are skipped; NLI keeps its direction, answers have none."""
-    draws = sources(data)
+    draws = sources(data, branches)
     while True:
         pairs: list[Pair] = []
         for name, share in SHARES.items():
+            if name not in draws:
+                continue
             wanted = len(pairs) + round(chunk * share)
             while len(pairs) < wanted:
                 drawn = draws[name]()
@@ -644,7 +632,7 @@ if __name__ == "__main__":
     import sys
 
     random.seed(1)
-    found = sources(Path(sys.argv[1]))
+    found = sources(Path(sys.argv[1]), None)
     for name, draw in found.items():
         print("##", name)
         for _ in range(9):

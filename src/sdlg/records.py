@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 StopReason = Literal["eos", "stop_string", "length"]
+MeaningKind = Literal["answer", "declines"]
 
 
 def is_unicode(text: str) -> bool:
@@ -58,6 +59,7 @@ class Prompt:
     stop: StopRule
     style: str = "chat"  # or "plain", where the answer follows "A:" on the same line, or "raw"
     boundaries: tuple[int, ...] = ()  # token counts at which another prompt may part from it (after context, shots)
+    said: tuple[int, ...] = ()  # tokens of the answer that are read before what is asked for: its earlier sentences
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,6 +204,7 @@ class Cluster:
     high: float | None = None
     score_share: float = 0.0
     draws: tuple[int, ...] = ()  # indices into the draws
+    kind: MeaningKind = "answer"  # "declines": says that it has no answer, or asks back
 
     @property
     def share(self) -> float:

@@ -46,6 +46,13 @@ function readingWithoutDraws({ model, options, samples, clusters }) {
   return `${clusters.length} meanings, ${whose} scores highest${unknown}`;
 }
 
+/** What stands before a meaning's text. */
+export function meaningLabel({ id, kind }) {
+  const declines = kind === "declines";
+  if (id === 0) return declines ? "this answer declines: " : "this answer: ";
+  return declines ? "declines: " : "";
+}
+
 export const largestFirst = (clusters) => [...clusters].sort((first, second) => shareOf(second) - shareOf(first));
 
 /** What nobody who reads only the top may miss; empty: nothing. */

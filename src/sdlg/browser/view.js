@@ -2,7 +2,7 @@
 // by the page and by the self-contained file.
 
 import { clipped, copyButton, faint, folded, make, newId, table, visible } from "./elements.js";
-import { caveats, decimal, largestFirst, percent, reading, shareOf, shareText, shortNote } from "./verdict.js";
+import { caveats, decimal, largestFirst, meaningLabel, percent, reading, shareOf, shareText, shortNote } from "./verdict.js";
 
 const COLOURS = 8;
 const MEANINGS = 5; // shown before the rest is folded
@@ -200,7 +200,7 @@ function meanings(result) {
 function meaning(result, cluster, place) {
   const bar = make("span", { class: `bar colour-${place % COLOURS}`, "aria-hidden": "true" }, make("span"));
   bar.style.setProperty("--share", shareOf(cluster).toFixed(4));
-  const own = cluster.id === 0 ? make("span", { class: "own" }, "this answer: ") : null;
+  const own = make("span", { class: "own" }, meaningLabel(cluster));
   const text = make("bdi", {}, visible(cluster.text.slice(0, 300)) || make("em", {}, "(empty)"));
   const head = make("summary", {}, badge(result, cluster.id), make("span", { class: "meaning" }, own, text));
   head.append(bar, make("span", { class: "share" }, shareText(cluster)));

@@ -2,6 +2,7 @@
 
 In: a question, answers to it, and a judge of pairs. Out: a cluster number per answer, 0 for the first answer's cluster,
 numbered by first appearance. Answers with the same text (casefolded) are one; every answer is in exactly one cluster.
+With the equivalence `answers` all that decline to answer are one, whatever their words; no judge is asked of them.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from dataclasses import dataclass
 from ..nli.base import Judged, NliProbabilities
 from ..options import Clustering, pick
 from ..records import Cost
+from .declining import declines
 from .equivalence import EQUIVALENCES
 from .linkage import LINKAGES, Pairs
 
@@ -53,8 +55,11 @@ def cluster_answers(
         return judged.probabilities
 
     link = pick("linkage", LINKAGES, options.linkage)
-    numbers = link(list(distinct.values()), lambda pairs: equivalent(pairs, probabilities))
-    by_key = dict(zip(distinct, _by_appearance(numbers), strict=True))
+    declining = {key for key, text in distinct.items() if options.equivalence == "answers" and declines(text)}
+    answering = {key: text for key, text in distinct.items() if key not in declining}
+    numbers = link(list(answering.values()), lambda pairs: equivalent(pairs, probabilities))
+    number_of = dict(zip(answering, numbers, strict=True)) | dict.fromkeys(declining, -1)
+    by_key = dict(zip(distinct, _by_appearance([number_of[key] for key in distinct]), strict=True))
     return Clusters(tuple(by_key[answer_key(text)] for text in texts), sum(spent, Cost()))
 
 

@@ -26,6 +26,7 @@ from ..errors import BadOption
 from ..loading.cache_folder import home_folder
 from ..nli.base import NliProbabilities
 from .answer_words import asks_quantity, is_number, named_quantities, telling_words
+from .declining import declines
 
 Array = NDArray[np.float64]
 FEATURES = (
@@ -218,14 +219,6 @@ _YES = re.compile(r"^\W*(yes|yeah|yep|true|correct|right|indeed|certainly|of cou
 _NO = re.compile(
     r"^\W*(no|nope|false|incorrect|wrong)\b|\b(not|never|cannot|no evidence|myth|\w+n['’]t)\b", re.IGNORECASE
 )
-_REFUSAL = re.compile(
-    r"\b(i (do not|don'?t|cannot|can'?t|could not|couldn'?t|am not able to|am unable to) "
-    r"(know|have|find|answer|say|provide|tell|help|determine)|(not|n'?t) (sure|certain)|unable to|no idea|not known|"
-    r"unknown|unclear|no comment|not enough information|no information|more context)\b",
-    re.IGNORECASE,
-)
-_ANSWERS_AFTER_ALL = re.compile(r"\b(however|but (it|the|he|she))\b", re.IGNORECASE)
-
 
 def quantities_agree(question: str, one: str, other: str) -> float:
     """For questions that ask for a number or a date: every kind that both answers name has a value in common."""
@@ -250,9 +243,4 @@ def _polarity(text: str) -> float:
 
 def refusals_agree(one: str, other: str) -> float:
     """Both say that they have no answer, or one of them."""
-    return (0.0, -1.0, 1.0)[refuses(one) + refuses(other)]
-
-
-def refuses(text: str) -> bool:
-    """The answer says that it has none ("I don't know")."""
-    return bool(_REFUSAL.search(text.replace("’", "'"))) and not _ANSWERS_AFTER_ALL.search(text)
+    return (0.0, -1.0, 1.0)[declines(one) + declines(other)]

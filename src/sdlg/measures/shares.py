@@ -17,7 +17,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..records import Cluster, Draws, Estimate, Sample, Sampled
+from ..clustering.declining import declines
+from ..records import Cluster, Draws, Estimate, MeaningKind, Sample, Sampled
 from .base import OURS, Array, MeasureInputs, as_measure, given
 from .headline import cluster_score_shares
 
@@ -146,7 +147,8 @@ def _cluster(sampled: Sampled, number: int, score_share: float) -> Cluster:
     members, draws = _places(sampled.samples, number), _places(sampled.draws_beside, number)
     texts = [*(sampled.samples[k].text for k in members), *(sampled.draws_beside[k].text for k in draws)]
     wordings = tuple(dict.fromkeys(texts))
-    return Cluster(number, wordings[0], wordings, None, members, score_share=score_share, draws=draws)
+    kind: MeaningKind = "declines" if all(map(declines, wordings)) else "answer"
+    return Cluster(number, wordings[0], wordings, None, members, score_share=score_share, draws=draws, kind=kind)
 
 
 def _places(samples: Sequence[Sample], number: int) -> tuple[int, ...]:

@@ -192,6 +192,9 @@ class LanguageModel(Protocol):
     def decode(self, request: DecodeRequest) -> Decoded:
         """Continue the prompt and each prefix."""
 
+    def decode_all(self, requests: Sequence[DecodeRequest]) -> list[Decoded]:
+        """Decode several requests of one prompt, which differ in what was said before; together where possible."""
+
     def score(self, prompt: Prompt, texts: Sequence[str], *, ended: Sequence[bool] | None = None) -> Scored:
         """The likelihood of given answers, with their ending where they ended. Only if `capabilities.scores_texts`."""
 

@@ -72,6 +72,10 @@ class ScriptedModel:
         generated = sum(continuation.decisions for continuation in continuations)
         return Decoded(tuple(continuations), Cost(prompt_tokens=len(prompt.token_ids), generated_tokens=generated))
 
+    def decode_all(self, requests: Sequence[DecodeRequest]) -> list[Decoded]:
+        """One after the other."""
+        return [self.decode(request) for request in requests]
+
     def _continue(self, prefix: tuple[int, ...], random: PathRandom, request: DecodeRequest) -> Continuation:
         ids: list[int] = []
         logprobs: list[float] = []
@@ -79,7 +83,7 @@ class ScriptedModel:
         entropies: list[float] = []
         floor, stop = request.alternatives_above, None
         while stop is None and len(prefix) + len(ids) < random.decoding.max_tokens:
-            options = self.next_tokens(self.text((*prefix, *ids)))
+            options = self.next_tokens(self.text((*request.prompt.said, *prefix, *ids)))
             chosen = options[0] if random.decoding.strategy == "greedy" else _draw(options, random)
             ids.append(chosen.token_id)
             logprobs.append(chosen.logprob)

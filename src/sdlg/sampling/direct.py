@@ -70,7 +70,8 @@ def sampled_directly(
     draws = own_draws(method, samples, options) if method in ("multinomial", "arithmetic") else None
     plan = plan_draws(request.model, options, None)
     if draws is None and plan is not None:
-        draws, spent, told = plan.alone(request.prompt())
-        cost, notes = cost + spent, [*notes, *told]
+        drawn = request.model.decode(plan.alone(request.prompt()))
+        draws = plan.of(drawn.continuations)
+        cost, notes = cost + drawn.cost.without_prompt(), [*notes, *drawn.notes]
     cost = cost + Cost(seconds={"samples": time.perf_counter() - started})
     return Sampled(samples, words, cost, tuple(notes), draws=draws)

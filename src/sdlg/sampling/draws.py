@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from ..models.base import Continuation, DecodeRequest, LanguageModel
 from ..options import BEAMS, Options
-from ..records import Cost, Draws, Generation, Prompt, Sample
+from ..records import Draws, Generation, Prompt, Sample
 from .request import as_sample, whole_generation
 
 _CERTAIN = 1.0 - 1e-9  # an answer so likely leaves nothing to draw
@@ -38,17 +38,13 @@ class DrawPlan:
         """Apart from the seeds of branches."""
         return self.options.seed, 0
 
-    def alone(self, prompt: Prompt) -> tuple[Draws, Cost, tuple[str, ...]]:
-        """In a call of their own, with what that cost and its notes."""
-        if not self.count:
-            return self.of(()), Cost(), ()
+    def alone(self, prompt: Prompt) -> DecodeRequest:
+        """In a call of their own."""
         decoding = replace(self.options.decoding, strategy=self.by, temperature=1.0, top_p=1.0)  # type: ignore[arg-type]
         codes = self.count if self.by == "arithmetic" else 0
-        request = DecodeRequest(
+        return DecodeRequest(
             prompt, [()] * self.count, decoding, self.seed, draws=codes, excluded_mass=self.excluded_mass
         )
-        decoded = self.model.decode(request)
-        return self.of(decoded.continuations), decoded.cost.without_prompt(), decoded.notes
 
     def of(self, grown: tuple[Continuation, ...]) -> Draws:
         """What was drawn."""

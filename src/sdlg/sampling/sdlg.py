@@ -1,17 +1,19 @@
 """Semantically diverse language generation (Algorithm 1): branches that start where meaning can change.
 
 In: a question, both models, options. Out: the initial answer and its branches, with what they cost. All branches of a
-round are decoded together, sharing the prompt and the answer's beginning.
+round are decoded together, sharing the prompt and the answer's beginning; and those of several sentences, each of which
+is an answer to the prompt and the sentences before it.
 """
 
 from __future__ import annotations
 
 import math
 import time
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field, replace
 
 from ..errors import BadOption, NotSupported
-from ..models.base import Continuation, DecodeRequest, LanguageModel, Watcher, finished
+from ..models.base import Continuation, Decoded, DecodeRequest, LanguageModel, Watcher, finished
 from ..models.stopping import find_stop
 from ..options import Options
 from ..records import Branching, Cost, Draws, Generation, Prompt, Sample, Sampled, Substitution
@@ -28,6 +30,10 @@ from .request import (
 )
 
 
+# Wants requests decoded, one after the other; returns what was sampled.
+Sampling = Generator[DecodeRequest, Decoded, Sampled]
+
+
 def sample_sdlg(request: SamplingRequest) -> Sampled:
     """The initial answer, then branches where its meaning can change (Algorithm 1)."""
     model, options = request.model, request.options
@@ -35,14 +41,42 @@ def sample_sdlg(request: SamplingRequest) -> Sampled:
     prompt = request.prompt()
     request.observe("answer", "")
     initial = request.answer or initial_answer(model, prompt, options, request.observe)
-    answer = initial.generation
-    request.observe("scores", answer.text, answer)
+    request.observe("scores", initial.generation.text, initial.generation)
+    (sampled,) = run_together(model, [branch_off(request, prompt, initial)])
+    return sampled
+
+
+def run_together(model: LanguageModel, samplings: Sequence[Sampling]) -> list[Sampled]:
+    """Run samplings side by side: what they want next is decoded together."""
+    done: dict[int, Sampled] = {}
+    wanted: dict[int, DecodeRequest] = {}
+
+    def go_on(place: int, decoded: Decoded | None) -> None:
+        try:
+            wanted[place] = next(samplings[place]) if decoded is None else samplings[place].send(decoded)
+        except StopIteration as end:
+            done[place] = end.value
+
+    for place in range(len(samplings)):
+        go_on(place, None)
+    while wanted:
+        now = list(wanted)
+        requests = [wanted.pop(place) for place in now]
+        together = model.decode_all(requests) if len(requests) > 1 else [model.decode(requests[0])]
+        for place, decoded in zip(now, together, strict=True):
+            go_on(place, decoded)
+    return [done[place] for place in range(len(samplings))]
+
+
+def branch_off(request: SamplingRequest, prompt: Prompt, initial: InitialAnswer) -> Sampling:
+    """Branches of an answer to a prompt: ranked, decoded, and weighed by draws."""
+    model, options, answer = request.model, request.options, initial.generation
     started = time.perf_counter()
     scored = score_answer(request.question.text, answer, prompt.stop, model, request.nli, options.scoring)
     ranked = time.perf_counter()
     branches = _Branches(model, prompt, answer, options, request.observe, plan_draws(model, options, answer))
-    branches.draw(scored.substitutions)
-    branches.draw_rest()
+    yield from branches.draw(scored.substitutions)
+    yield from branches.draw_rest()
     seconds = Cost(seconds={"scores": ranked - started, "branches": time.perf_counter() - ranked})
     notes = _notes(answer, len(branches.samples), scored.substitutions, options)
     return Sampled(
@@ -108,30 +142,41 @@ class _Branches:
     def __post_init__(self) -> None:
         self.samples = [as_sample(self.model, self.answer)]
 
-    def draw(self, ranked: tuple[Substitution, ...]) -> None:
+    def draw(self, ranked: tuple[Substitution, ...]) -> Generator[DecodeRequest, Decoded, None]:
         """Take substitutions in their order until there are enough distinct generations, or enough is explored."""
         seen, taken = {self.answer.identity}, 0
         needed = _needed(self.answer, ranked, self.options.unexplored)
         while len(self.samples) < self.options.samples and taken < needed:
             now = ranked[taken : min(taken + self.options.samples - len(self.samples), needed)]
-            for substitution, generation in zip(now, self._grow(now, taken), strict=True):
+            grown = yield from self._grow(now, taken)
+            for substitution, generation in zip(now, grown, strict=True):
                 if generation.identity not in seen:
                     seen.add(generation.identity)
                     branching = _branching(self.answer, substitution)
                     self.samples.append(as_sample(self.model, generation, substitution, branching))
             taken += len(now)
 
-    def draw_rest(self) -> None:
+    def draw_rest(self) -> Generator[DecodeRequest, Decoded, None]:
         """The draws on their own, where no branches were there to decode them with."""
-        if self.plan is not None and self.draws is None:
-            self.draws, cost, notes = self.plan.alone(self.prompt)
-            self.cost = self.cost + cost
-            self.notes |= dict.fromkeys(notes)
+        if self.plan is None or self.draws is not None:
+            return
+        if not self.plan.count:
+            self.draws = self.plan.of(())
+            return
+        decoded = yield self.plan.alone(self.prompt)
+        self.draws = self.plan.of(decoded.continuations)
+        self._spend(decoded)
 
-    def _grow(self, substitutions: tuple[Substitution, ...], taken: int) -> list[Generation]:
+    def _spend(self, decoded: Decoded) -> None:
+        self.cost = self.cost + decoded.cost.without_prompt()
+        self.notes |= dict.fromkeys(decoded.notes)
+
+    def _grow(
+        self, substitutions: tuple[Substitution, ...], taken: int
+    ) -> Generator[DecodeRequest, Decoded, list[Generation]]:
         """The branch of each substitution; those that end the answer cost nothing."""
         going = [s for s in substitutions if not s.ends_answer]
-        grown = iter(self._decode(going, taken) if going else ())
+        grown = iter((yield from self._decode(going, taken)) if going else ())
         generations = []
         for substitution in substitutions:
             continuation = None if substitution.ends_answer else next(grown)
@@ -141,7 +186,9 @@ class _Branches:
             generations.append(generation)
         return generations
 
-    def _decode(self, going: list[Substitution], taken: int) -> tuple[Continuation, ...]:
+    def _decode(
+        self, going: list[Substitution], taken: int
+    ) -> Generator[DecodeRequest, Decoded, tuple[Continuation, ...]]:
         def ended(path: int, grown: Continuation) -> None:
             if path >= len(going):
                 return  # a draw: it weighs, and is not shown as a branch
@@ -160,11 +207,10 @@ class _Branches:
                 draws=joined.count,
                 excluded_mass=joined.excluded_mass,
             )
-        decoded = self.model.decode(request)
+        decoded = yield request
         if joined is not None:
             self.draws = joined.of(decoded.continuations[len(going) :])
-        self.cost = self.cost + decoded.cost.without_prompt()
-        self.notes |= dict.fromkeys(decoded.notes)
+        self._spend(decoded)
         return decoded.continuations[: len(going)]
 
     def _generation(self, substitution: Substitution, grown: Continuation | None) -> Generation:

@@ -103,6 +103,12 @@ def judge_line(result: Result) -> str:
     return f"meanings are judged by {result.nli}" + (f", {SMALL_JUDGE}" if result.nli == NLI_MINILM else "")
 
 
+def meaning_label(cluster: Cluster) -> str:
+    """Return what stands before a meaning's text: whether it is the answer's own, and whether it declines."""
+    own, declines = cluster.id == 0, cluster.kind == "declines"
+    return "this answer declines: " if own and declines else "this answer: " if own else "declines: " if declines else ""
+
+
 def cluster_colour(number: int) -> str:
     """Return a colour per cluster, repeated when they run out."""
     return _COLOURS[number % len(_COLOURS)]

@@ -22,6 +22,7 @@ from .reading import (
     entropy_text,
     explanation,
     judge_line,
+    meaning_label,
     reading,
     risk_percent,
     setting_that_may_tell,
@@ -72,8 +73,8 @@ def _short_meanings(result: Result, width: int) -> Table:
     shares = [share_text(cluster) for cluster in shown]
     room = width - 2 - max(map(len, shares)) - _BAR - 3
     for share, cluster in zip(shares, shown, strict=True):
-        text = Text(_one_line(cluster.text, result.answer.text, room), no_wrap=True, overflow="ellipsis")
-        text = Text("this answer: ", "dim", no_wrap=True, overflow="ellipsis").append(text) if cluster is own else text
+        text = Text(meaning_label(cluster), "dim", no_wrap=True, overflow="ellipsis")
+        text.append(Text(_one_line(cluster.text, result.answer.text, room)))
         table.add_row(Text(share, justify="right", no_wrap=True), _bar(cluster), text)
     if rest := [cluster for cluster in ordered if cluster not in shown]:
         together = percent(sum(cluster.share for cluster in rest))
@@ -135,7 +136,7 @@ def _all_meanings(result: Result) -> Table:
     for cluster in result.meanings:
         times = len(cluster.members) + len(cluster.draws)
         share = Text(share_text(cluster), justify="right", no_wrap=True)
-        text = Text(overflow="fold").append("this answer: " if cluster.id == 0 else "", "dim")
+        text = Text(overflow="fold").append(meaning_label(cluster), "dim")
         table.add_row(share, _bar(cluster), text.append(visible(cluster.text) or "(empty)"), Text(f"×{times}", "dim"))
         for other in cluster.texts[1:]:
             table.add_row("", "", Padding(_folded(visible(other) or "(empty)", "dim"), (0, 0, 0, 2)), "")

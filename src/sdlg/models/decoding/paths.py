@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import torch
@@ -18,7 +18,7 @@ from torch import Tensor
 from ...concurrency.limits import check_limit
 from ...options import Decoding
 from ...records import Alternative
-from ..base import Continuation, DecodeRequest, PathRandom, finished, path_randoms
+from ..base import Continuation, DecodeRequest, PathRandom, finished, path_randoms, tell_complete
 from ..codes import choose_by_code
 from ..stopping import Stop, TextOf, find_stop
 from .trees import KVTree, PathTree
@@ -33,14 +33,36 @@ class Start:
     logits: Tensor
 
 
+@dataclass(frozen=True, slots=True)
+class WantedPath:
+    """A prefix of a request that is to be continued, its place there, and what it draws by."""
+
+    request: DecodeRequest
+    place: int
+    random: PathRandom
+
+    @property
+    def prefix(self) -> tuple[int, ...]:
+        """The tokens that it begins with."""
+        return self.request.prefixes[self.place]
+
+
+def wanted_paths(request: DecodeRequest) -> list[WantedPath]:
+    """Return the paths of a request that are not as long already as an answer may be; the others are told."""
+    sizes = dict(enumerate(map(len, request.prefixes)))
+    growing = [place for place, size in sizes.items() if size < request.decoding.max_tokens]
+    tell_complete(request, [place for place, size in sizes.items() if size >= request.decoding.max_tokens])
+    randoms = path_randoms(replace(request, prefixes=[request.prefixes[place] for place in growing]))
+    return [WantedPath(request, place, random) for place, random in zip(growing, randoms, strict=True)]
+
+
 @dataclass(slots=True)
 class DecodingPath:
     """A continuation that is being decoded."""
 
-    index: int
+    wanted: WantedPath
     prefix: tuple[int, ...]
     node: int
-    random: PathRandom
     ids: list[int] = field(default_factory=list)
     logprobs: list[float] = field(default_factory=list)
     alternatives: list[tuple[Alternative, ...]] = field(default_factory=list)
@@ -56,25 +78,20 @@ class DecodingPath:
 
 
 def decode_paths(
-    tree: KVTree, starts: Sequence[Start], request: DecodeRequest, text_of: TextOf, randoms: Sequence[PathRandom] = ()
+    tree: KVTree, starts: Sequence[Start], wanted: Sequence[WantedPath], text_of: TextOf
 ) -> list[Continuation]:
-    """Choose one token per live path and step; a finished path is no longer run.
-
-    `randoms`: what each path draws by, where these are only some of those that draw by the request's seed.
-    """
-    paths = [
-        DecodingPath(i, start.prefix, start.node, random)
-        for i, (start, random) in enumerate(zip(starts, randoms or path_randoms(request), strict=True))
-    ]
+    """Choose one token per live path and step; a finished path is no longer run."""
+    paths = [DecodingPath(path, path.prefix, start.node) for path, start in zip(wanted, starts, strict=True)]
     live, logits = paths, torch.stack([start.logits for start in starts])
     while True:
         check_limit()
         logprobs = torch.log_softmax(logits, dim=-1)  # (live, V)
-        tokens = choose_tokens(logprobs, [path.random for path in live])
+        tokens = choose_tokens(logprobs, [path.wanted.random for path in live])
         chosen = logprobs.gather(1, tokens[:, None])[:, 0].tolist()
         entropies = step_entropies(logprobs)
         going = []
         for row, (path, token, logprob) in enumerate(zip(live, tokens.tolist(), chosen, strict=True)):
+            request = path.wanted.request
             path.ids.append(token)
             path.logprobs.append(logprob)
             path.entropies.append(entropies[row])
@@ -82,11 +99,11 @@ def decode_paths(
                 path.alternatives.append(alternatives_above(logprobs[row], request.alternatives_above))
             path.stop = find_stop(request.prompt.stop, (*path.prefix, *path.ids), text_of)
             if request.watch and path.stop is None:
-                request.watch(path.index, token)
+                request.watch(path.wanted.place, token)
             if path.stop is None and len(path.prefix) + len(path.ids) < request.decoding.max_tokens:
                 going.append(path)
             elif request.ended:
-                request.ended(path.index, path.finish())
+                request.ended(path.wanted.place, path.finish())
         if not going:
             return [path.finish() for path in paths]
         live = going

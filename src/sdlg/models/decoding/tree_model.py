@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
@@ -27,19 +27,14 @@ from ..base import (
     Continuation,
     Decoded,
     DecodeRequest,
-    PathRandom,
     Scored,
-    path_randoms,
-    tell_all,
-    tell_complete,
 )
 from ..prompts import PromptTokenizer, check_fits, common_length
 from .beam_search import beam_search
-from .paths import Start, decode_paths, score_paths
+from .paths import Start, WantedPath, decode_paths, score_paths, wanted_paths
 from .prefixes import PromptStore
 from .trees import Chain, KVTree, PathTree, Prefix
 
-T = TypeVar("T")
 P = TypeVar("P", bound=Prefix)
 
 _PREFILL_CHUNK = 1024  # tokens per forward pass of a long prompt: bounds the memory of attention
@@ -127,33 +122,32 @@ class TreeModel(Generic[P]):
 
     def decode(self, request: DecodeRequest) -> Decoded:
         """Continue prompt + each prefix, all together. A prefix as long as an answer may be stays as it is."""
+        return self.decode_all([request])[0]
+
+    def decode_all(self, requests: Sequence[DecodeRequest]) -> list[Decoded]:
+        """Decode all paths of all requests on one tree; beams take turns. The first request carries the shared cost."""
         with self._network.decoding():
-            return self._decode(request)
+            if any(request.decoding.strategy in BEAMS for request in requests):
+                return [self._decode([request])[0] for request in requests]
+            return self._decode(requests)
 
-    def _decode(self, request: DecodeRequest) -> Decoded:
-        request = replace(request, decoding=self._within_context(request.prompt, request.decoding))
-        started = self._network.forward_tokens, self._network.steps
-        sizes = dict(enumerate(map(len, request.prefixes)))
-        unfinished = [k for k, size in sizes.items() if size < request.decoding.max_tokens]
-        tell_complete(request, [k for k, size in sizes.items() if size >= request.decoding.max_tokens])
-        grown: list[Continuation] = []
-        reused = len(request.prompt.token_ids)
-        randoms = path_randoms(replace(request, prefixes=[request.prefixes[place] for place in unfinished]))
-        most = max(len(unfinished), 1) if request.decoding.strategy in BEAMS else self._most_paths(request)
-        for first in range(0, len(unfinished), most):
-            places = unfinished[first : first + most]
-            continuations, held = self._grow(_part(request, places), randoms[first : first + most])
-            grown += continuations
+    def _decode(self, requests: Sequence[DecodeRequest]) -> list[Decoded]:
+        requests = [replace(one, decoding=self._within_context(one.prompt, one.decoding)) for one in requests]
+        prompt, started = requests[0].prompt, (self._network.forward_tokens, self._network.steps)
+        wanted = [path for request in requests for path in wanted_paths(request)]
+        is_search = requests[0].decoding.strategy in BEAMS
+        most = max(len(wanted), 1) if is_search else self._most_paths(requests)
+        grown: dict[tuple[int, int], Continuation] = {}  # by request and place
+        reused = len(prompt.token_ids)
+        for first in range(0, len(wanted), most):
+            some = wanted[first : first + most]
+            continuations, held = self._grow(prompt, some)
+            grown.update(zip(((id(path.request), path.place) for path in some), continuations, strict=False))
             reused = held if first == 0 else reused  # what the first round has run is there for the others
-        left = iter(grown)
-        unfinished_places = set(unfinished)
-        whole = [next(left, None) if k in unfinished_places else COMPLETE for k in range(len(request.prefixes))]
-        return Decoded(
-            tuple(continuation for continuation in whole if continuation is not None),
-            self._cost(request.prompt, sum(continuation.decisions for continuation in grown), reused, started),
-        )
+        shared = self._cost(prompt, 0, reused, started)
+        return [_decoded(request, grown, shared if k == 0 else Cost()) for k, request in enumerate(requests)]
 
-    def _most_paths(self, request: DecodeRequest) -> int:
+    def _most_paths(self, requests: Sequence[DecodeRequest]) -> int:
         """How many paths are decoded together; more take turns, since every path's tokens take memory."""
         return _MOST_PATHS
 
@@ -166,18 +160,23 @@ class TreeModel(Generic[P]):
             decode_steps=self._network.steps - started[1],
         )
 
-    def _grow(self, request: DecodeRequest, randoms: Sequence[PathRandom]) -> tuple[list[Continuation], int]:
+    def _grow(self, prompt: Prompt, wanted: Sequence[WantedPath]) -> tuple[list[Continuation], int]:
         """Return the continuations, and how many prompt tokens did not have to be run."""
+        request = wanted[0].request
         is_search = request.decoding.strategy in BEAMS
-        is_chain = list(request.prefixes) == [()] and not is_search
-        kept, tip, reused = self._kept_prefix(request.prompt, at_tip=is_chain)
+        prefixes = [(*path.request.prompt.said, *path.prefix) for path in wanted]
+        is_chain = prefixes == [()] and not is_search
+        kept, tip, reused = self._kept_prefix(prompt, at_tip=is_chain)
         tree: KVTree = Chain(kept) if is_chain else self._new_tree(kept)
-        starts = self._starts(tree, kept, request.prompt.token_ids, request.prefixes, tip)
+        starts = self._starts(tree, kept, prompt.token_ids, prefixes, tip)
         if is_search:
-            continuations = self._search(tree, starts, request)
-            tell_all(request.ended, continuations)
+            own = [replace(start, prefix=path.prefix) for start, path in zip(starts, wanted, strict=True)]
+            continuations = self._search(tree, own, request)
+            if request.ended is not None:
+                for path, continuation in zip(wanted, continuations, strict=False):
+                    request.ended(path.place, continuation)
         else:
-            continuations = decode_paths(tree, starts, request, self.text, randoms)
+            continuations = decode_paths(tree, starts, wanted, self.text)
         tree.close()
         self._store.keep(kept)
         return continuations, reused
@@ -206,7 +205,7 @@ class TreeModel(Generic[P]):
 
     def _search(self, tree: KVTree, starts: Sequence[Start], request: DecodeRequest) -> list[Continuation]:
         """Search once per different prefix; return as many hypotheses of it as the prefix was given times."""
-        prefixes = list(request.prefixes)
+        prefixes = [start.prefix for start in starts]
         first = {start.prefix: start for start in starts}
         counts = [prefixes.count(prefix) for prefix in first]
         hypotheses = beam_search(
@@ -241,7 +240,7 @@ class TreeModel(Generic[P]):
 
     def _within_context(self, prompt: Prompt, decoding: Decoding) -> Decoding:
         limit = self.capabilities.context_tokens
-        room = decoding.max_tokens if limit is None else max(limit - len(prompt.token_ids), 1)
+        room = decoding.max_tokens if limit is None else max(limit - len(prompt.token_ids) - len(prompt.said), 1)
         return replace(decoding, max_tokens=min(decoding.max_tokens, room))
 
     @staticmethod
@@ -281,14 +280,16 @@ class TreeModel(Generic[P]):
         return self._words.is_special(token_id)
 
 
-def _part(request: DecodeRequest, places: Sequence[int]) -> DecodeRequest:
-    """Return the same request for some of its prefixes; watchers get their places among all."""
-
-    def placed(tell: Callable[[int, T], None] | None) -> Callable[[int, T], None] | None:
-        return None if tell is None else lambda path, what: tell(places[path], what)
-
-    prefixes = [request.prefixes[place] for place in places]
-    return replace(request, prefixes=prefixes, watch=placed(request.watch), ended=placed(request.ended))
+def _decoded(request: DecodeRequest, grown: Mapping[tuple[int, int], Continuation], cost: Cost) -> Decoded:
+    """Return a request's continuations in the order of its prefixes; beams may have found fewer."""
+    sizes = enumerate(map(len, request.prefixes))
+    complete = {place for place, size in sizes if size >= request.decoding.max_tokens}
+    whole = [
+        COMPLETE if place in complete else grown.get((id(request), place)) for place in range(len(request.prefixes))
+    ]
+    found = tuple(one for one in whole if one is not None)
+    decisions = sum(one.decisions for one in found)
+    return Decoded(found, cost + Cost(generated_tokens=decisions))
 
 
 def _run(tree: KVTree, feeds: Sequence[_Feed]) -> list[tuple[int, Tensor]]:

@@ -47,10 +47,11 @@ class LlamaModel(TreeModel[LlamaPrefix]):
             parameters=context.parameters,
         )
 
-    def _most_paths(self, request: DecodeRequest) -> int:
+    def _most_paths(self, requests: Sequence[DecodeRequest]) -> int:
         """As many as have room for the longest answer beside the prompt."""
-        room = self._context.cells - len(request.prompt.token_ids) - request.decoding.max_tokens
-        return max(1, min(_MOST_PATHS, room // max(request.decoding.max_tokens, 1)))
+        longest = max(request.decoding.max_tokens for request in requests)
+        taken = max(len(request.prompt.token_ids) + len(request.prompt.said) for request in requests)
+        return max(1, min(_MOST_PATHS, (self._context.cells - taken - longest) // max(longest, 1)))
 
     def score(self, prompt: Prompt, texts: Sequence[str], *, ended: Sequence[bool] | None = None) -> Scored:
         """Return the likelihood of given answers; nobody else uses the context meanwhile."""

@@ -49,7 +49,7 @@ def request_body(path: RequestPath, request: DecodeRequest, server: ServerCapabi
     if most:
         body["logprobs"] = most if wants_top else 1
     if not isinstance(prompt, TextPrompt):
-        ids = [*prompt.token_ids, *path.prefix, *(step.token_id for step in path.kept_steps)]
+        ids = [*prompt.token_ids, *prompt.said, *path.prefix, *(step.token_id for step in path.kept_steps)]
         streamed = {"stream": True, "stream_options": {"include_usage": True}}
         return {**body, **server.request_fields, "prompt": ids, **streamed}
     if prompt.stop.strings:

@@ -131,17 +131,21 @@ class ServedModel:
         decoding, able = request.decoding, self.capabilities
         if decoding.strategy not in able.strategies:
             raise NotSupported(f"{self.name} cannot decode by {decoding.strategy}")
-        if any(request.prefixes) and not able.continues_prefixes:
+        if (any(request.prefixes) or request.prompt.said) and not able.continues_prefixes:
             raise NotSupported(f"{self.name} takes no token ids, so it cannot go on from the beginning of an answer")
         room = decoding.max_tokens
         if self.server.context_tokens is not None:
-            room = min(room, self.server.context_tokens - len(request.prompt.token_ids))
+            room = min(room, self.server.context_tokens - len(request.prompt.token_ids) - len(request.prompt.said))
         with _refusals_of_one_question():
             if decoding.strategy not in BEAMS:
                 return self._continue(request, room)
             decoded = self._search(replace(request, decoding=replace(decoding, max_tokens=room)))
         tell_all(request.ended, decoded.continuations)
         return decoded
+
+    def decode_all(self, requests: Sequence[DecodeRequest]) -> list[Decoded]:
+        """One after the other; the server's own prefix cache holds what they share."""
+        return [self.decode(request) for request in requests]
 
     def _continue(self, request: DecodeRequest, room: int) -> Decoded:
         """Continue each prefix on its own; one that is as long as an answer may be stays as it is."""

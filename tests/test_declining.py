@@ -1,0 +1,73 @@
+"""Answers that decline to answer are told from those that answer, and are one meaning."""
+
+from __future__ import annotations
+
+from io import StringIO
+
+import pytest
+from rich.console import Console
+
+from sdlg.clustering import cluster_answers
+from sdlg.clustering.declining import declines
+from sdlg.nli.base import Judged, NliProbabilities
+from sdlg.options import Clustering
+from sdlg.records import Cost
+from sdlg.views.terminal import print_result
+from results import RESULTS, made
+
+DECLINING = (
+    "I don't know.", "I don’t know", "I do not have that information.", "I'm sorry, but I can't assist with that.",
+    "As an AI language model, I do not have access to your personal data.", "Can you tell me more?", "I'm not sure.",
+    "Could you please provide more context?", "It is impossible to predict the price of gold.", "unknown", "Unknown.",
+    "I am not aware of any such person.", "I cannot answer this without more information.", "It is not known.",
+    "There is not enough information to say.", "I have no idea who that was.", "What would you like to know about it?",
+    "I'm an AI language model created by Alibaba Cloud, so I don't have a name for you.", "I couldn't find anything about that.",
+    "Please specify which Springfield you mean.", "I am unable to answer that.", "The answer is unknown.",
+)  # fmt: skip
+ANSWERING = (
+    "Canberra", "", "The capital of Australia is Canberra.", "There was no king of France in 1950.", "No.", "Paris?",
+    "I don't know for certain, but it is probably Canberra.", "As an AI I have no taste, but many people like Python.",
+    "He is known as the Iron Duke.", "You can use `s[::-1]`.", "The Unknown Soldier", "What is a helicopter?",
+    "I cannot see the future. However, gold has risen for years.", "The film is about a man who does not know his name.",
+    "Information theory", "It is known as the Emerald Isle.", "You need to import os.",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("text", DECLINING)
+def test_declining(text: str) -> None:
+    assert declines(text)
+
+
+@pytest.mark.parametrize("text", ANSWERING)
+def test_answering(text: str) -> None:
+    assert not declines(text)
+
+
+def test_all_that_decline_are_one_meaning_and_nobody_is_asked_of_them():
+    texts = ["Paris", "I don't know.", "Lyon", "Can you tell me more?", "paris", "As an AI, I cannot say."]
+    asked = []
+
+    def judge(question, pairs):
+        asked.extend(pairs)
+        return Judged((NliProbabilities(1.0, 0.0, 0.0),) * len(pairs), Cost())
+
+    clusters = cluster_answers("What is it?", texts, judge, Clustering(), nli="nli-minilm")
+    assert clusters.numbers == (0, 1, 2, 1, 0, 1)
+    assert {text for pair in asked for text in pair} == {"Paris", "Lyon"}
+    # The paper's equivalence knows nothing of this.
+    strict = cluster_answers("What is it?", texts, judge, Clustering(equivalence="strict"), nli="nli-minilm")
+    assert strict.numbers == (0, 1, 2, 3, 0, 4)
+
+
+def test_views_say_so():
+    result = made([(("Paris",), (0.4, 0.5, 0.6)), (("I don't know.", "No idea."), (0.4, 0.5, 0.6))])
+    assert [cluster.kind for cluster in result.clusters] == ["answer", "declines"]
+    assert result.to_dict()["clusters"][1]["kind"] == "declines"
+    assert "declines: I don't know." in shown(result)
+    assert "this answer declines: I cannot answer that." in shown(RESULTS["refused"])
+
+
+def shown(result) -> str:
+    console = Console(file=StringIO(), width=100)
+    print_result(console, result)
+    return console.file.getvalue()
