@@ -96,5 +96,5 @@ def fake_models(
 class NeverLoaded(Models):
     """Models that must not be loaded."""
 
-    def load(self, *_: object) -> Models:
+    def load(self, *_: object, **__: object) -> Models:
         raise AssertionError(f"{self.model_name} was loaded")

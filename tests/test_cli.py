@@ -194,7 +194,7 @@ def test_a_model_that_cannot_do_what_the_preset_needs_says_so(run):
 
 def failing(error: BaseException):
     class Failing(Models):
-        def load(self, *_):
+        def load(self, *_, **__):
             raise error
 
     return Failing

@@ -7,13 +7,13 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
+from results import RESULTS, made
 from sdlg.clustering import cluster_answers
 from sdlg.clustering.declining import declines
 from sdlg.nli.base import Judged, NliProbabilities
 from sdlg.options import Clustering
 from sdlg.records import Cost
 from sdlg.views.terminal import print_result
-from results import RESULTS, made
 
 DECLINING = (
     "I don't know.", "I don’t know", "I do not have that information.", "I'm sorry, but I can't assist with that.",
@@ -22,7 +22,7 @@ DECLINING = (
     "I am not aware of any such person.", "I cannot answer this without more information.", "It is not known.",
     "There is not enough information to say.", "I have no idea who that was.", "What would you like to know about it?",
     "I'm an AI language model created by Alibaba Cloud, so I don't have a name for you.", "I couldn't find anything about that.",
-    "Please specify which Springfield you mean.", "I am unable to answer that.", "The answer is unknown.",
+    "As an AI, I am committed to accuracy. However, I cannot give real-time data.", "Please specify which Springfield you mean.", "I am unable to answer that.", "The answer is unknown.",
 )  # fmt: skip
 ANSWERING = (
     "Canberra", "", "The capital of Australia is Canberra.", "There was no king of France in 1950.", "No.", "Paris?",

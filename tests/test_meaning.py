@@ -176,7 +176,6 @@ def test_features_by_hand():
     assert row["weaker_entailment"] == pytest.approx(-3.892, abs=1e-3)  # log(.02 / .98)
     assert row["shared_words"] == 1.0  # all of "Austen"
     assert row["overlap"] == 0.5
-    assert row["both_short"] == 1.0
     assert row["quantities_agree"] == row["polarities_agree"] == row["refusals_agree"] == 0.0
 
 

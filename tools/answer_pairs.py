@@ -43,6 +43,7 @@ REFUSAL = re.compile(
     re.I,
 )
 
+
 def read_rows(file: Path) -> list[dict]:
     return [json.loads(line) for line in file.open(encoding="utf-8") if line.strip()]
 
@@ -589,7 +590,11 @@ def sources(data: Path, branches: Path | None) -> dict[str, Callable[[], Drawn]]
         "mnli": read_nli(data / "nli/mnli_dev_matched.jsonl")[::2],
     }
     sentences = [h for _, h, _ in nli["snli"] + nli["mnli"] if 15 < len(h) < 70]
-    answered = [(r.question, texts) for r in judged if (texts := tuple(t for t in (*r.right, *r.wrong) if not REFUSAL.search(t)))]
+    answered = [
+        (r.question, texts)
+        for r in judged
+        if (texts := tuple(t for t in (*r.right, *r.wrong) if not REFUSAL.search(t)))
+    ]
     draws: dict[str, Callable[[], Drawn]] = {
         "judged": judged_pair(judged), "golden": golden_pair(judged), "two_wrong": two_wrong_pair(judged), "exchanged": exchanged_pair(judged, rivals),
         "alias": alias_pair(aliases, rivals), "number": number_pair(aliases), "date": date_pair(aliases), "yes_no": yes_no_pair(sentences, aliases, rivals),

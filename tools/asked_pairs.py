@@ -16,8 +16,30 @@ from pathlib import Path
 Drawn = tuple[str, str, str, int] | None  # question, answer, other answer, label
 Known = list[tuple[str, tuple[str, ...]]]  # question, names of its answer
 DIFFERENT, NEUTRAL, SAME = 0, 1, 2
-MONTHS = "January February March April May June July August September October November December".split()
-PLACES = ("London", "the United States", "Paris", "Japan", "Berlin", "New York City", "Rome", "the north of the country")
+MONTHS = [
+    "January",
+    "February",
+    "March",
+    "April",
+    "May",
+    "June",
+    "July",
+    "August",
+    "September",
+    "October",
+    "November",
+    "December",
+]
+PLACES = (
+    "London",
+    "the United States",
+    "Paris",
+    "Japan",
+    "Berlin",
+    "New York City",
+    "Rome",
+    "the north of the country",
+)
 TAILS = (
     ", marking a turning point", " after years of preparation", ", which surprised many people", " following a long debate",
     ", an event that is still remembered", " under difficult circumstances", ", as reported at the time", " with great success",
@@ -46,7 +68,9 @@ def year_pair(known: Known) -> Callable[[], Drawn]:
         ask, say = (form.format(thing) for form in random.choice(_EVENTS))
         question = _pick("In which year did {}?", "What year did {}?", "In what year did {}?").format(ask)
         year = random.randint(1400, 2024)
-        other = year if random.random() < 0.55 else max(1000, year + random.choice([-30, -10, -2, -1, 1, 2, 5, 10, 100]))
+        other = (
+            year if random.random() < 0.55 else max(1000, year + random.choice([-30, -10, -2, -1, 1, 2, 5, 10, 100]))
+        )
         return question, _in_year(say, year), _in_year(say, other), SAME if other == year else DIFFERENT
 
     return draw
@@ -71,7 +95,9 @@ def day_pair(known: Known) -> Callable[[], Drawn]:
         if not same:
             day2 = random.choice([d for d in range(1, 29) if d != day])
             month2 = random.choice([m for m in MONTHS if m != month])
-            other = ((day2, month, year), (day, month2, year), (day, month, year + random.choice([-10, -1, 1, 2, 50])))[change]
+            other = ((day2, month, year), (day, month2, year), (day, month, year + random.choice([-10, -1, 1, 2, 50])))[
+                change
+            ]
 
         def tell(d: int, m: str, y: int) -> str:
             date = _pick(f"{m} {d}, {y}", f"{d} {m} {y}")
@@ -87,8 +113,30 @@ def day_pair(known: Known) -> Callable[[], Drawn]:
 
 # -- people -----------------------------------------------------------------------------------------------------------
 
-_NATIONS = ("Spanish", "English", "American", "Italian", "German", "Scottish", "French", "Russian", "Japanese", "Indian")
-_ROLES = ("writer", "scientist", "painter", "politician", "actor", "composer", "explorer", "engineer", "physicist", "singer")
+_NATIONS = (
+    "Spanish",
+    "English",
+    "American",
+    "Italian",
+    "German",
+    "Scottish",
+    "French",
+    "Russian",
+    "Japanese",
+    "Indian",
+)
+_ROLES = (
+    "writer",
+    "scientist",
+    "painter",
+    "politician",
+    "actor",
+    "composer",
+    "explorer",
+    "engineer",
+    "physicist",
+    "singer",
+)
 _ACTS = (
     ("Who wrote {}?", "{x} wrote {t}", "{t} was written by {x}"),
     ("Who discovered {}?", "{x} discovered {t}", "{t} was discovered by {x}"),
@@ -102,7 +150,13 @@ _ACTS = (
 
 def person_pair(known: Known) -> Callable[[], Drawn]:
     """A person is asked: title, role, nation and years do not matter; another name or another first name does."""
-    people = [n for q, names in known if q.lower().startswith("who") for n in names[:1] if re.fullmatch(r"([A-Z][\w.'-]+ ){1,2}[A-Z][\w'-]+", n)]
+    people = [
+        n
+        for q, names in known
+        if q.lower().startswith("who")
+        for n in names[:1]
+        if re.fullmatch(r"([A-Z][\w.'-]+ ){1,2}[A-Z][\w'-]+", n)
+    ]
 
     def draw() -> Drawn:
         question, *forms = random.choice(_ACTS)
@@ -180,7 +234,9 @@ def reason_pair(sentences: list[str]) -> Callable[[], Drawn]:
     def draw() -> Drawn:
         said, *reasons = (s.rstrip(".") for s in random.sample(sentences, 3))
         said, reasons = said[0].lower() + said[1:], [r[0].lower() + r[1:] for r in reasons]
-        question = f"{_pick('Is it true that', 'Would you say that', 'Do people believe that', 'Can one say that')} {said}?"
+        question = (
+            f"{_pick('Is it true that', 'Would you say that', 'Do people believe that', 'Can one say that')} {said}?"
+        )
         sides = [random.random() < 0.5, random.random() < 0.5]
         texts = []
         for side, reason in zip(sides, reasons, strict=True):
@@ -213,7 +269,12 @@ def decline_pair(answers: list[tuple[str, tuple[str, ...]]]) -> Callable[[], Dra
     def refuse(question: str) -> str:
         asked = question.strip().rstrip("?.")
         asked = asked[0].lower() + asked[1:]
-        own = (f"I'm sorry, but I don't know {asked}.", f"I cannot say {asked}.", f"It is unclear {asked}.", f"I am not sure {asked}.")
+        own = (
+            f"I'm sorry, but I don't know {asked}.",
+            f"I cannot say {asked}.",
+            f"It is unclear {asked}.",
+            f"I am not sure {asked}.",
+        )
         return _pick(*REFUSALS, *random.sample(own, 2), *random.sample(own, 2))
 
     def draw() -> Drawn:
@@ -260,7 +321,12 @@ def code_pair() -> Callable[[], Drawn]:
         same = random.random() < 0.5
         one = random.choice(codes)
         other = one if same else random.choice([c for c in codes if c != one])
-        return question, random.choice(_WORDINGS).format(one), random.choice(_WORDINGS).format(other), SAME if same else DIFFERENT
+        return (
+            question,
+            random.choice(_WORDINGS).format(one),
+            random.choice(_WORDINGS).format(other),
+            SAME if same else DIFFERENT,
+        )
 
     return draw
 

@@ -47,7 +47,12 @@ def load_base(trained_layers: int):
     """The base with a new head; only the upper layers learn. Nothing is seen often, so there is no dropout."""
     base = fetched("all-mpnet-base-v2")
     model = AutoModelForSequenceClassification.from_pretrained(
-        base, num_labels=3, id2label=LABELS, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0, dtype=torch.float32
+        base,
+        num_labels=3,
+        id2label=LABELS,
+        hidden_dropout_prob=0.0,
+        attention_probs_dropout_prob=0.0,
+        dtype=torch.float32,
     )
     model.mpnet.requires_grad_(False)
     for layer in model.mpnet.encoder.layer[-trained_layers:]:
@@ -57,7 +62,12 @@ def load_base(trained_layers: int):
 
 def logits_of(model: torch.nn.Module, tokenizer, pairs: list[Pair]) -> torch.Tensor:
     inputs = tokenizer(
-        [p[0] for p in pairs], [p[1] for p in pairs], padding=True, truncation=True, max_length=LONGEST, return_tensors="pt"
+        [p[0] for p in pairs],
+        [p[1] for p in pairs],
+        padding=True,
+        truncation=True,
+        max_length=LONGEST,
+        return_tensors="pt",
     )
     with torch.autocast("cpu", dtype=torch.bfloat16):
         return model(**inputs).logits.float()
@@ -71,7 +81,9 @@ def dev_pairs(data: Path, size: int) -> dict[str, list[Pair]]:
         for k, (one, right) in enumerate(answers):
             for other, also in answers[:k]:
                 if (right or also) and one.casefold() != other.casefold():
-                    found[row["id"][:2]].append((f"{row['question']} {one}", f"{row['question']} {other}", 2 if right and also else 0))
+                    found[row["id"][:2]].append(
+                        (f"{row['question']} {one}", f"{row['question']} {other}", 2 if right and also else 0)
+                    )
     found["snli"] = read_nli(data / "nli/snli_dev.jsonl")[1::2]
     found["mnli"] = read_nli(data / "nli/mnli_dev_matched.jsonl")[1::2]
     return {name: random.Random(1).sample(pairs, min(size, len(pairs))) for name, pairs in found.items()}
@@ -83,7 +95,11 @@ def accuracy(model: torch.nn.Module, tokenizer, dev: dict[str, list[Pair]]) -> d
     with torch.inference_mode():
         for name, pairs in dev.items():
             ordered = sorted(pairs, key=lambda pair: len(pair[0]) + len(pair[1]))
-            said = [x for k in range(0, len(ordered), 32) for x in logits_of(model, tokenizer, ordered[k : k + 32]).argmax(-1).tolist()]
+            said = [
+                x
+                for k in range(0, len(ordered), 32)
+                for x in logits_of(model, tokenizer, ordered[k : k + 32]).argmax(-1).tolist()
+            ]
             labels = [pair[2] for pair in ordered]
             if name in ("snli", "mnli"):
                 found[name] = sum(a == b for a, b in zip(said, labels, strict=True)) / len(labels)
@@ -132,10 +148,18 @@ def train(model: torch.nn.Module, tokenizer, chosen: argparse.Namespace) -> None
             file.write(json.dumps(figures) + "\n")
         print(figures, flush=True)
         torch.save(
-            {"model": model.state_dict(), "averaged": averaged.state_dict(), "optimizer": optimizer.state_dict(), "seen": seen, "passed": passed},
+            {
+                "model": model.state_dict(),
+                "averaged": averaged.state_dict(),
+                "optimizer": optimizer.state_dict(),
+                "seen": seen,
+                "passed": passed,
+            },
             chosen.out / "last.pt",
         )
-        save_file({n: t.contiguous() for n, t in averaged.module.state_dict().items()}, chosen.out / "whole.safetensors")
+        save_file(
+            {n: t.contiguous() for n, t in averaged.module.state_dict().items()}, chosen.out / "whole.safetensors"
+        )
 
     passed = before
     for batch in batches(chosen.data, chosen.branches):
@@ -144,7 +168,9 @@ def train(model: torch.nn.Module, tokenizer, chosen: argparse.Namespace) -> None
             break
         for group in optimizer.param_groups:
             group["lr"] = rate_at(passed / chosen.seconds)
-        loss = cross_entropy(logits_of(model, tokenizer, batch), torch.tensor([p[2] for p in batch]), label_smoothing=0.03)
+        loss = cross_entropy(
+            logits_of(model, tokenizer, batch), torch.tensor([p[2] for p in batch]), label_smoothing=0.03
+        )
         loss.backward()
         torch.nn.utils.clip_grad_norm_(weights, 1.0)
         optimizer.step()

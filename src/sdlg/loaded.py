@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from threading import RLock
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from .errors import UsageError
 from .measures.inputs import SIMILARITY_FIELDS, MeasuringModels
@@ -54,15 +54,15 @@ class Models:
             made: T = self._made[name]
             return made
 
-    def load(self, announce: Callable[[str], None] = lambda _: None) -> Models:
-        """Load the language model and the judge of meaning now; fetch them first if they are not here."""
+    def load(self, announce: Callable[[str], None] = lambda _: None, *, judge: bool = True) -> Models:
+        """Load the language model now, and the judge of meaning unless it can wait; fetch both if they are not here."""
         for name in (self._model, MINILM if self._nli == NLI_MINILM else None):  # one that is loaded has no need
             if isinstance(name, str) and name in CATALOGUE:
                 fetched(name, lambda model, done, total: announce(f"model {model.name}: {done / total:.0%} fetched"))
         if self._model is not None:
             announce(f"language model {self.model_name}")
             _ = self.language_model
-        if self._nli is not None:
+        if self._nli is not None and judge:
             announce(f"NLI model {self.nli_name}")
             _ = self.nli
         return self
@@ -82,6 +82,11 @@ class Models:
             raise UsageError("no NLI model was named; name one with --nli, or as Pipeline(nli=…)")
         source, own = self._nli, None if self._model is None else lambda: self.language_model
         return self._once("nli", lambda: load_nli(source, self.loading, language_model=own))
+
+    @property
+    def later_nli(self) -> NliModel:
+        """The judge of meaning, loaded when it is first asked: the answer can be there before it is."""
+        return cast("NliModel", _Later(lambda: self.nli))
 
     @property
     def similarity(self) -> SimilarityModel | None:
@@ -134,6 +139,14 @@ class Models:
         for model in (self._made.get("model"), *self._made.get("others", ())):
             if close := getattr(model, "close", None):
                 close()
+
+
+@dataclass(frozen=True, slots=True)
+class _Later:
+    _load: Callable[[], object]
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._load(), name)
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,7 @@ Positions = Literal["word_starts", "all"]
 Banned = Literal["none", "format"]
 Equivalence = Literal["answers", "strict", "not_contradiction"]
 Linkage = Literal["greedy_first", "components"]
+Unit = Literal["auto", "answer", "sentences"]
 EngineName = Literal["auto", "transformers", "llama.cpp"]
 Method = Literal["sdlg", "multinomial", "arithmetic", "beam", "diverse_beam"]
 
@@ -176,6 +177,12 @@ class Options(Clustering, Scoring, Decoding):
     draws: int = _number(
         5, 0, 1000, "further answers, drawn at temperature 1, that only weigh meanings; 0: none, and no percentages"
     )
+
+    unit: Unit = _one_of(
+        Unit, "what is measured: the answer as a whole or each of its sentences; auto: sentences, if it has several"
+    )
+    sentence_samples: int = _number(6, 1, 1000, "sequences for each sentence of a long answer, its own included")
+    most_sentences: int = _number(40, 1, 1000, "of a long answer: how many are measured, from its beginning")
 
     @property
     def decoding(self) -> Decoding:

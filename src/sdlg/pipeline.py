@@ -7,10 +7,10 @@ call it. Threads may share a pipeline; `ask_async` is `ask` in one of them.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property, partial
 from types import TracebackType
 from typing import Any, Unpack
@@ -22,6 +22,7 @@ from .concurrency.in_flight import in_thread, run_in_flight
 from .concurrency.limits import Limit, check_limit, limited
 from .errors import BadQuestion, NotSupported
 from .loaded import Models, ModelSource, NliSource
+from .long_answers import measure_sentences
 from .measures import inputs_of
 from .measures.branches import explored_mass
 from .measures.headline import sample_weights, semantic_entropy
@@ -45,36 +46,19 @@ from .options import (
     several,
     split_keywords,
 )
+from .progress import Progress, Watch, ignore
 from .questions import Messages, checked_question
 from .records import Cost, Generation, Question, Sample, Sampled, Setup, Substitution
 from .result import SEMANTIC_ENTROPY, SHARE_ENTROPY, Result
-from .sampling import SAMPLERS, InitialAnswer, SamplingRequest
+from .sampling import SAMPLERS, InitialAnswer, SamplingRequest, check_sdlg, initial_answer
+from .sampling.sentences import is_long, sentences_of
 from .schema import GivenAnswer, given_samples
 from .scoring.alignment import token_texts
 
 GIVEN = "given"  # the method of answers that somebody already had
 NOT_COMPARED = "nothing compared the answers, so each of them counts as a meaning of its own"
+READ_OTHERWISE = "the model's tokenizer cannot spell this text as it is; what it read is shown"
 _CANDIDATES = 8  # of each position, in a result
-
-
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """What is being done: a stage (load, answer, scores, branches, clusters) and something to show for it.
-
-    `generation` is one that was just finished: the answer in stage scores, a branch or sample in stage branches.
-    """
-
-    stage: str
-    text: str
-    generation: Generation | None = None
-    substitution: Substitution | None = None
-
-
-Watch = Callable[[Progress], None]
-
-
-def _ignore(_: Progress) -> None:
-    """Show nothing."""
 
 
 class Pipeline:
@@ -92,7 +76,7 @@ class Pipeline:
         models: Models | None = None,
         measures: Sequence[str] = (),
         calibration: CalibrationSource = PACKAGED,
-        watch: Watch = _ignore,
+        watch: Watch = ignore,
         **named: Unpack[Keywords],
     ) -> None:
         """Load the models, or take `models` as they are. `named` are fields of `Options` and `Loading`."""
@@ -173,11 +157,17 @@ class Pipeline:
         asked = checked_question(question, context, messages)
         with limited(Limit(timeout)):
             show = watch or self._watch
-            sampled = self.sample(asked, watch=show)
+            request = self._request(asked, show)
+            initial = self._answer(request) if self.method == DEFAULT_METHOD else None
+            if initial is not None:
+                sentences = sentences_of(request.model, initial.generation, self.options)
+                if is_long(sentences, self.options):
+                    return measure_sentences(self, request, initial, sentences, show)
+            sampled = self.sample(asked, answer=initial, watch=show)
             show(Progress("clusters", ""))
             sampled = self.cluster(asked, sampled, self.models.nli.judge)
-            measured = measure(inputs_of(sampled.samples, sampled.draws), asked, self.measures, self._input_models())
-            return self._result(asked, sampled, measured)
+            measured = measure(inputs_of(sampled.samples, sampled.draws), asked, self.measures, self.measuring_models())
+            return self.result_of(asked, sampled, measured)
 
     async def ask_async(
         self,
@@ -203,7 +193,7 @@ class Pipeline:
     def score(
         self,
         question: str | Question,
-        answers: Sequence[str | GivenAnswer | Mapping[str, Any] | Sample],
+        answers: str | Sequence[str | GivenAnswer | Mapping[str, Any] | Sample],
         *,
         context: str | None = None,
         evidence: Mapping[str, Any] | None = None,
@@ -211,8 +201,11 @@ class Pipeline:
     ) -> Result:
         """Measure answers that somebody already has: texts, or mappings with `text` and what else is known.
 
-        `evidence` is that of an earlier result of the same answers: what it holds is not computed again.
+        `evidence` is that of an earlier result of the same answers: what it holds is not computed again. One text alone
+        is checked sentence by sentence under the language model (`check`).
         """
+        if isinstance(answers, str):
+            return self.check(question, answers, context=context, timeout=timeout)
         asked, samples = checked_question(question, context), given_samples(answers)
         try:
             with limited(Limit(timeout)):
@@ -222,11 +215,11 @@ class Pipeline:
 
     def _score(self, asked: Question, samples: tuple[Sample, ...], evidence: Mapping[str, Any]) -> Result:
         inputs = with_evidence(inputs_of(samples), evidence)
-        measured = measure(inputs, asked, self.measures, self._input_models(), also={"clusters"})
+        measured = measure(inputs, asked, self.measures, self.measuring_models(), also={"clusters"})
         clusters = measured.inputs.clusters or tuple(range(len(samples)))
         notes = () if measured.inputs.clusters else (NOT_COMPARED,)
         sampled = numbered(Sampled(samples, (), Cost(), notes), clusters)
-        return self.changed(method=GIVEN, calibration=NONE)._result(asked, sampled, measured)
+        return self.changed(method=GIVEN, calibration=NONE).result_of(asked, sampled, measured)
 
     def with_likelihoods(
         self, question: Question, answers: Sequence[str | GivenAnswer | Mapping[str, Any] | Sample]
@@ -244,9 +237,12 @@ class Pipeline:
 
     # -- the steps, which experiments call one by one -------------------------------------------------------------
 
-    def sample(self, question: Question, *, answer: InitialAnswer | None = None, watch: Watch = _ignore) -> Sampled:
+    def sample(self, question: Question, *, answer: InitialAnswer | None = None, watch: Watch = ignore) -> Sampled:
         """Return the method's sequences, from an initial answer that is known already if there is one."""
 
+        return pick("method", SAMPLERS, self.method)(replace(self._request(question, watch), answer=answer))
+
+    def _request(self, question: Question, watch: Watch) -> SamplingRequest:
         def observe(
             stage: str, text: str, generation: Generation | None = None, substitution: Substitution | None = None
         ) -> None:
@@ -254,8 +250,13 @@ class Pipeline:
             watch(Progress(stage, text, generation, substitution))
 
         models = self.models
-        request = SamplingRequest(question, models.language_model, models.nli, self.options, observe, answer)
-        return pick("method", SAMPLERS, self.method)(request)
+        return SamplingRequest(question, models.language_model, models.later_nli, self.options, observe)
+
+    @staticmethod
+    def _answer(request: SamplingRequest) -> InitialAnswer:
+        check_sdlg(request.model, request.options)
+        request.observe("answer", "")
+        return initial_answer(request.model, request.prompt(), request.options, request.observe)
 
     def cluster(self, question: Question, sampled: Sampled, judge: Judge) -> Sampled:
         """Return the same samples and draws with the numbers of their clusters. Draws do not move the samples'."""
@@ -265,9 +266,39 @@ class Pipeline:
         spent = clusters.cost + Cost(seconds={"clusters": time.perf_counter() - started})
         return replace(numbered(sampled, clusters.numbers), cost=sampled.cost + spent)
 
+    # -- long answers ---------------------------------------------------------------------------------------------
+
+    def check(
+        self,
+        question: str | Question,
+        answer: str,
+        *,
+        context: str | None = None,
+        timeout: float | None = None,
+        watch: Watch | None = None,
+    ) -> Result:
+        """Measure a text that somebody already has, sentence by sentence, as if the language model had said it."""
+        asked = checked_question(question, context)
+        if not answer.strip():
+            raise BadQuestion("the answer is empty: there is nothing to check")
+        with limited(Limit(timeout)):
+            show = watch or self._watch
+            model, options = self.models.language_model, self.options
+            if not model.capabilities.scores_texts:
+                raise NotSupported(f"{model.name} cannot read given texts; use a model that runs in this process")
+            pipeline = self.changed(method=DEFAULT_METHOD, unit="sentences")
+            request = pipeline._request(asked, show)
+            started = time.perf_counter()
+            read = model.read(request.prompt(), answer.strip(), alternatives_above=options.min_probability)
+            cost = read.cost + Cost(seconds={"answer": time.perf_counter() - started})
+            is_other = read.generations[0].text != answer.strip()
+            initial = InitialAnswer(read.generations[0], cost, (READ_OTHERWISE,) if is_other else ())
+            sentences = sentences_of(model, initial.generation, options)
+            return measure_sentences(pipeline, request, initial, sentences, show)
+
     # -- the result -----------------------------------------------------------------------------------------------
 
-    def _result(self, question: Question, sampled: Sampled, measured: Measurements) -> Result:
+    def result_of(self, question: Question, sampled: Sampled, measured: Measurements) -> Result:
         """Put together what was sampled, clustered and measured: arithmetic only."""
         started, inputs = time.perf_counter(), inputs_of(sampled.samples)
         weights = sample_weights(inputs)
@@ -304,7 +335,7 @@ class Pipeline:
         shortcomings = self.models.language_model.capabilities.shortcomings
         return [*shortcomings, *judge]
 
-    def _input_models(self) -> MeasuringModels:
+    def measuring_models(self) -> MeasuringModels:
         return self.models.for_measures(self.options.prompt, self.options.clustering)
 
     # -- closing --------------------------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ from typing import Literal
 
 StopReason = Literal["eos", "stop_string", "length"]
 MeaningKind = Literal["answer", "declines"]
+SentenceKind = Literal["claim", "lead", "code", "cut", "beyond"]
 
 
 def is_unicode(text: str) -> bool:
@@ -38,17 +39,23 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class StopRule:
-    """When an answer ends: any of these ids, any of these strings, or (`sentence_end`) a full stop that ends a
-    sentence."""
+    """When an answer ends: any of these ids, any of these strings, a full stop that ends a sentence (`sentence_end`), or
+    where another sentence or line begins (`one_sentence`)."""
 
     token_ids: frozenset[int] = frozenset()
     strings: tuple[str, ...] = ()
     sentence_end: bool = False
+    one_sentence: bool = False
 
     def __or__(self, other: StopRule) -> StopRule:
         """Whichever of the two comes first."""
         strings = (*self.strings, *other.strings)
-        return StopRule(self.token_ids | other.token_ids, strings, self.sentence_end or other.sentence_end)
+        return StopRule(
+            self.token_ids | other.token_ids,
+            strings,
+            self.sentence_end or other.sentence_end,
+            self.one_sentence or other.one_sentence,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,6 +241,43 @@ class Estimate:
     options: Mapping[str, str]
     low: float | None = None  # of a 95 % interval; None: it has none
     high: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Sentence:
+    """A sentence of a long answer, measured as an answer to the question and the sentences before it.
+
+    Its `kind` says why it was not: a lead-in or heading claims nothing, code is not measured, the last sentence was cut,
+    or it lies beyond the most sentences that are measured. Only a claim has the fields after it.
+    """
+
+    text: str
+    start: int  # character offsets in the answer's text
+    end: int
+    kind: SentenceKind
+    clusters: tuple[Cluster, ...] = ()  # its meanings, its own first
+    estimates: Mapping[str, Estimate] = field(default_factory=dict)
+    coverage: float | None = None
+    words: tuple[Word, ...] = ()  # their places are those in the sentence's own text
+    samples: tuple[Sample, ...] = ()  # the sentence first
+    draws: tuple[Sample, ...] = ()
+    candidates: tuple[Substitution, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def semantic_entropy(self) -> float | None:
+        """The paper's estimate of this sentence, in nats; None: it was not measured."""
+        return self.estimates["semantic_entropy"].value if self.estimates else None
+
+    @property
+    def meanings(self) -> tuple[Cluster, ...]:
+        """Its meanings in the order of their shares, the largest first."""
+        return tuple(sorted(self.clusters, key=lambda cluster: -cluster.share))
+
+    @property
+    def doubt(self) -> float:
+        """1 − the share of its own meaning; 0 if it was not measured."""
+        return 1.0 - self.clusters[0].share if self.clusters else 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,14 +4,27 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from .options import Options
-from .records import AnswerRisk, Cluster, Cost, Estimate, Generation, Question, Sample, Setup, Substitution, Word
+from .records import (
+    AnswerRisk,
+    Cluster,
+    Cost,
+    Estimate,
+    Generation,
+    Question,
+    Sample,
+    Sentence,
+    Setup,
+    Substitution,
+    Word,
+)
 
 SEMANTIC_ENTROPY = "semantic_entropy"
 SHARE_ENTROPY = "share_entropy"
+MEAN_SENTENCE_ENTROPY = "mean_sentence_entropy"
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -37,6 +50,7 @@ class Result:
     risk: AnswerRisk | None = None  # None: no calibration fits
     notes: tuple[str, ...] = ()
     evidence: Mapping[str, Any] = field(default_factory=dict)  # what the measures that were asked for were made from
+    sentences: tuple[Sentence, ...] = ()  # of a long answer, each measured on its own; () where the answer is one unit
 
     @property
     def answer(self) -> Generation:
@@ -50,12 +64,25 @@ class Result:
 
     @property
     def semantic_entropy(self) -> float:
-        """The paper's estimate, in nats: to rank answers by doubt; higher is less certain.
+        """The paper's estimate, in nats: to rank answers by doubt; higher is less certain. Of a long answer: the greatest
+        of its sentences.
 
         Its logarithm is that of the clusters' mass, not of their share, as the paper has it, so it may exceed the
         logarithm of the number of meanings, or be below 0.
         """
         return self.estimates[SEMANTIC_ENTROPY].value
+
+    @property
+    def mean_sentence_entropy(self) -> float | None:
+        """The mean of the paper's estimate over the sentences that were measured; None: the answer is one unit."""
+        estimate = self.estimates.get(MEAN_SENTENCE_ENTROPY)
+        return None if estimate is None else estimate.value
+
+    def sentence(self, number: int) -> Result:
+        """Return a sentence that was measured as a result of its own: for views and measures."""
+        one = self.sentences[number]
+        names = ("clusters", "estimates", "coverage", "words", "samples", "draws", "candidates", "notes")
+        return replace(self, **{name: getattr(one, name) for name in names}, risk=None, evidence={}, sentences=())
 
     @property
     def share_entropy(self) -> Estimate | None:
@@ -78,6 +105,12 @@ class Result:
         return json.dumps(self.to_dict(), ensure_ascii=False, indent=indent)
 
     def __repr__(self) -> str:
+        if self.sentences:
+            lines = (
+                f"  {1 - one.doubt:4.0%}  {one.text}" if one.clusters else f"     –  {one.text}"
+                for one in self.sentences
+            )
+            return "\n".join([f"{len(self.sentences)} sentences, with the share of each one's own meaning", *lines])
         headline = f"  semantic entropy {self.semantic_entropy:.3f} nats, {len(self.clusters)} meanings"
         meanings = (
             f"  {share_text(cluster)}  {cluster.text!r} ×{len(cluster.members) + len(cluster.draws)}"

@@ -29,7 +29,8 @@ ANSWERS = 1000  # of a row
 ANSWER_LENGTH = 100_000  # characters, tokens or numbers of one answer
 LIMITS = f"{ROW_CHARACTERS:,} characters, {ANSWERS:,} answers, {ANSWER_LENGTH:,} characters or tokens in each"
 _STEPS = {"generation": {"alternatives"}}  # of every step: too much for a file
-_LEFT_OUT: Any = {"samples": {"__all__": _STEPS}, "draws": {"__all__": _STEPS}}
+_SEQUENCES: Any = {"samples": {"__all__": _STEPS}, "draws": {"__all__": _STEPS}}
+_LEFT_OUT: Any = {**_SEQUENCES, "sentences": {"__all__": _SEQUENCES}}
 
 
 @cache

@@ -2,6 +2,7 @@
 
 import { copyButton, make, visible } from "./elements.js";
 import { call, fetchResult, key, stored, wholeNumber } from "./server.js";
+import { percent } from "./verdict.js";
 import { showResult } from "./view.js";
 
 const at = (id) => document.getElementById(id);
@@ -186,6 +187,11 @@ function showArriving({ question }) {
       text.data = visible(event.answer.text) || "(an empty answer)";
       line.classList.remove("busy");
       say("The answer is there. Looking for other meanings …");
+    },
+    sentence({ sentence }) {
+      if (!sentence.clusters.length) return;
+      say("Measuring sentence by sentence …");
+      others.append(make("li", { dir: "auto" }, `${percent(sentence.clusters[0].share)} `, visible(sentence.text.slice(0, 400))));
     },
     branch(event) {
       if (!text.data) say("Sampling answers …");

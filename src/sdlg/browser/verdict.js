@@ -23,6 +23,7 @@ export function shareText(cluster) {
 
 /** The sentence that sums up, from the interval of the answer's share. */
 export function reading(result) {
+  if (result.sentences?.length) return readingOfSentences(result);
   const own = result.clusters[0];
   if (!isNumber(own.low) || !isNumber(own.high)) return readingWithoutDraws(result);
   if (own.low >= 0.9) return "the model is sure: it would say this at least nine times in ten";
@@ -35,6 +36,26 @@ export function reading(result) {
   const between = `${whole(own.low)}–${whole(own.high)}%`;
   return `cannot tell yet how sure it is: ${between}; more ${result.draws.length ? "draws" : "samples"} may tell`;
 }
+
+function readingOfSentences({ sentences }) {
+  const measured = sentences.filter(({ clusters }) => clusters.length).length;
+  const shaky = toCheck(sentences).length;
+  if (!measured) return "no sentence claims anything that could be measured";
+  if (!shaky) return `of ${measured} measured sentences the model would say each at least two times in three`;
+  const are = shaky === 1 ? "is one that" : "are such that";
+  return `${shaky} of ${measured} measured sentences ${are} the model might as well put otherwise: check these first`;
+}
+
+/** 1 − the share of a sentence's own meaning; 0 if it was not measured. */
+export const doubtOf = ({ clusters }) => (clusters.length ? 1 - shareOf(clusters[0]) : 0);
+
+/** The sentences whose own meaning has less than two thirds of the probability, the shakiest first. */
+export const toCheck = (sentences) =>
+  sentences.filter((one) => doubtOf(one) > 1 / 3).sort((first, second) => doubtOf(second) - doubtOf(first));
+
+/** Why a sentence was not measured; empty: it was. */
+export const sentenceNote = ({ kind }) =>
+  ({ lead: "claims nothing", code: "code is not measured", cut: "cut: raise max_tokens", beyond: "not measured: raise most_sentences" })[kind] ?? "";
 
 function readingWithoutDraws({ model, options, samples, clusters }) {
   const unknown = model === null ? "" : " (draws=0: how often is not known)";
@@ -56,11 +77,11 @@ export function meaningLabel({ id, kind }) {
 export const largestFirst = (clusters) => [...clusters].sort((first, second) => shareOf(second) - shareOf(first));
 
 /** What nobody who reads only the top may miss; empty: nothing. */
-export function shortNote({ model, samples, options, coverage }) {
+export function shortNote({ model, samples, options, coverage, sentences }) {
   if (model === null) return "";
   const { stop_reason: stopped, token_ids: tokens } = samples[0].generation;
   const parts = stopped === "length" ? [`the answer was cut at ${tokens.length} tokens (raise max_tokens)`] : [];
-  if (samples.length > 1 && samples.length < options.samples && (coverage ?? 0) < 0.9)
+  if (!sentences?.length && samples.length > 1 && samples.length < options.samples && (coverage ?? 0) < 0.9)
     parts.push(`${samples.length} of ${options.samples} sequences: no others are likely`);
   return parts.join("; ");
 }

@@ -2,7 +2,7 @@
 // by the page and by the self-contained file.
 
 import { clipped, copyButton, faint, folded, make, newId, table, visible } from "./elements.js";
-import { caveats, decimal, largestFirst, meaningLabel, percent, reading, shareOf, shareText, shortNote } from "./verdict.js";
+import { caveats, decimal, doubtOf, largestFirst, meaningLabel, percent, reading, sentenceNote, shareOf, shareText, shortNote, toCheck } from "./verdict.js";
 
 const COLOURS = 8;
 const MEANINGS = 5; // shown before the rest is folded
@@ -11,7 +11,10 @@ const LONG = 2000; // characters of an answer that gets a scroll box
 
 /** Put the whole view of a result into an element. */
 export function showResult(place, result) {
-  place.replaceChildren(asked(result.question), answer(result), verdict(result), meanings(result), more(result));
+  const parts = result.sentences?.length
+    ? [longAnswer(result), verdict(result), firstToCheck(result)]
+    : [answer(result), verdict(result), meanings(result)];
+  place.replaceChildren(asked(result.question), ...parts, more(result));
   place.classList.add("view");
 }
 
@@ -119,6 +122,66 @@ function watchWords(text, buttons, panel, fill) {
     focus(current + (mirrored ? -1 : 1) * steps[event.key]);
   });
   panel.addEventListener("keydown", (event) => event.key === "Escape" && (close(), focus(current)));
+}
+
+// -- a long answer ---------------------------------------------------------------------------------------------------
+
+/** A sentence as a result of its own. */
+const asResult = (result, sentence) => ({ ...result, ...sentence, answer: sentence.text, sentences: [], risk: null });
+
+/** The answer, its sentences shaded by their doubt. A sentence opens its meanings and its words. */
+function longAnswer(result) {
+  const section = make("section", { class: "answer", "aria-label": "Answer" });
+  const text = make("p", { class: "text sentences", dir: "auto" });
+  const panel = make("div", { class: "panel", id: newId("panel"), role: "group", tabindex: -1, hidden: true });
+  const characters = Array.from(result.answer);
+  const measured = result.sentences.filter(({ clusters }) => clusters.length);
+  const buttons = measured.map((one) => sentenceButton(one, panel.id));
+  let at = 0;
+  for (const one of result.sentences) {
+    text.append(visible(characters.slice(at, one.start).join("")));
+    const place = measured.indexOf(one);
+    text.append(place >= 0 ? buttons[place] : make("span", { class: "unmeasured", title: sentenceNote(one) }, visible(one.text)));
+    at = one.end;
+  }
+  text.append(visible(characters.slice(at).join("")));
+  section.append(text, faint("Shaded: the model might as well put the sentence otherwise. Choose one to see how; grey ones were not measured."), panel);
+  if (buttons.length) watchWords(text, buttons, panel, (number) => fillSentence(panel, result, measured[number]));
+  return section;
+}
+
+function sentenceButton(one, controls) {
+  const title = `${shareText(one.clusters[0])} for its own meaning`;
+  const button = make("button", { ...CLOSED, class: "word sentence", title, "aria-controls": controls }, visible(one.text));
+  button.append(make("span", { class: "unseen" }, ` (${title})`));
+  button.style.setProperty("--shade", doubtOf(one).toFixed(3));
+  return button;
+}
+
+function fillSentence(panel, result, one) {
+  const own = asResult(result, one);
+  const branches = own.samples.filter((sample) => sample.substitution);
+  panel.setAttribute("aria-label", "The sentence");
+  panel.replaceChildren(make("h3", { dir: "auto" }, visible(one.text)), make("p", {}, reading(own)), meanings(own), answer(own));
+  if (branches.length) panel.append(folded(`Alternatives: where the sentence could have gone on differently (${branches.length})`, ...tree(own, branches)));
+}
+
+/** The shakiest sentences, and what the model would else have said. */
+function firstToCheck(result) {
+  const shaky = toCheck(result.sentences);
+  const section = make("section", { class: "to-check", "aria-label": "Sentences to check first" });
+  const row = (one) => {
+    const others = largestFirst(one.clusters).filter(({ id }) => id !== 0).slice(0, 3);
+    const said = others.map((cluster) => make("li", { dir: "auto" }, `${percent(shareOf(cluster))} or: `, ...clipped(cluster.text)));
+    return make("li", {}, make("strong", { dir: "auto" }, visible(one.text)), ` ${shareText(one.clusters[0])}`, make("ul", {}, ...said));
+  };
+  const listed = (some) => make("ol", { class: "shaky" }, ...some.map(row));
+  if (shaky.length) section.append(listed(shaky.slice(0, 3)));
+  if (shaky.length > 3) section.append(folded(`${shaky.length - 3} more`, listed(shaky.slice(3))));
+  const { semantic_entropy: greatest, mean_sentence_entropy: mean } = result.estimates;
+  const headline = make("strong", {}, `Semantic entropy of a sentence: greatest ${decimal(greatest.value)}, mean ${decimal(mean.value)} nats`);
+  section.append(make("p", { class: "headline" }, headline, make("span", { class: "faint" }, " higher is less certain")));
+  return section;
 }
 
 // -- candidates ------------------------------------------------------------------------------------------------------

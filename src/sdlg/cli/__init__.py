@@ -10,6 +10,7 @@ from .. import __version__
 from ..errors import SdlgError
 from .ask import EXAMPLES, add_ask
 from .calibrate import add_calibrate
+from .check import add_check
 from .evaluate import add_eval
 from .files import open_missing_streams
 from .flags import Load, Parser
@@ -71,8 +72,8 @@ def _parser() -> Parser:
     parser.add_argument("--version", action="version", version=f"sdlg {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for add in (
-        add_ask, add_show, add_score, add_eval, add_report, add_calibrate, add_serve, add_models_command, add_nli,
-        add_list, add_schema,
+        add_ask, add_check, add_show, add_score, add_eval, add_report, add_calibrate, add_serve, add_models_command,
+        add_nli, add_list, add_schema,
     ):  # fmt: skip
         add(commands)
     return parser

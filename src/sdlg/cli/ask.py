@@ -19,6 +19,7 @@ from .show import check_page, print_results, write_page
 
 if TYPE_CHECKING:
     from ..pipeline import Pipeline
+    from ..result import Result
     from .question_files import Asked, Finished
 
 EXAMPLES = """examples:
@@ -69,7 +70,7 @@ def _ask(parsed: argparse.Namespace) -> int:
         check_page(Path(parsed.html))
     check_output(parsed.out)
     server = chosen_server(parsed)
-    return _ask_one(parsed, context, server) if is_one else _ask_many(parsed, context)
+    return _ask_one(parsed, context, server) if is_one else answer_many(parsed, _questions(parsed, context))
 
 
 def _context(value: str | None) -> str | None:
@@ -87,8 +88,13 @@ def _ask_one(parsed: argparse.Namespace, context: str | None, server: str | None
             result = ask_server(server, parsed, context)
         else:
             with lazy_pipeline(parsed, watch=watch) as pipeline:
-                load_models(parsed, pipeline, watch)
+                load_models(parsed, pipeline, watch, judge=False)  # nobody waits for it to see the first word
                 result = pipeline.ask(question, timeout=parsed.timeout)
+    return show_result(parsed, result)
+
+
+def show_result(parsed: argparse.Namespace, result: Result) -> int:
+    """Print one result as the flags say."""
     if parsed.json:
         write_line(sys.stdout, result.to_json())
     else:
@@ -101,12 +107,12 @@ def _ask_one(parsed: argparse.Namespace, context: str | None, server: str | None
 # -- many questions ---------------------------------------------------------------------------------------------
 
 
-def _ask_many(parsed: argparse.Namespace, context: str | None) -> int:
-    """Ask questions from a file, a pipe, or the one that was typed; write JSON lines. 1 if any has no answer."""
+def answer_many(parsed: argparse.Namespace, asked: list[Asked]) -> int:
+    """Ask questions, or check answers, and write JSON lines. 1 if any has no result."""
     from ..views.progress import progress_line
     from .question_files import Finished, finished_lines
 
-    asked, out = _questions(parsed, context), parsed.out
+    out = parsed.out
     with progress_line() as watch, lazy_pipeline(parsed, watch=watch) as pipeline, alone(out, "sdlg ask"):
         before = finished_lines(Path(out), asked, pipeline) if out else Finished()
         is_complete = before.count >= len(asked) and not before.again
@@ -181,6 +187,8 @@ def _answer_line(pipeline: Pipeline, timeout: float | None, asked: Asked) -> tup
     if asked.question is None:
         return asked.error_line(asked.error), False
     try:
+        if asked.answer is not None:
+            return seal(pipeline.check(asked.question, asked.answer, timeout=timeout).to_json()), True
         return seal(pipeline.ask(asked.question, timeout=timeout).to_json()), True
     except (ServerFailed, Cancelled):
         raise

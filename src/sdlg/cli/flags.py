@@ -172,11 +172,13 @@ def _models(parsed: argparse.Namespace, places: Mapping[str, Any]) -> Models:
     return load(model, nli, Loading(**places))
 
 
-def load_models(parsed: argparse.Namespace, pipeline: Pipeline, watch: Watch | None = None) -> None:
-    """Load the models of a lazy pipeline. A model server has no more time for it than for a question."""
+def load_models(
+    parsed: argparse.Namespace, pipeline: Pipeline, watch: Watch | None = None, *, judge: bool = True
+) -> None:
+    """Load the models of a lazy pipeline; the judge may wait. A model server has no more time than for a question."""
     from ..models import is_address
     from ..pipeline import Progress
 
     seconds = getattr(parsed, "timeout", None) if is_address(parsed.model) else None
     with limited(Limit(seconds)):
-        pipeline.models.load(lambda what: watch(Progress("load", what)) if watch else None)
+        pipeline.models.load(lambda what: watch(Progress("load", what)) if watch else None, judge=judge)

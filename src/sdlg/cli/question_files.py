@@ -36,6 +36,7 @@ class Asked:
     line: int
     question: Question | None
     error: str = ""
+    answer: str | None = None  # that is to be checked; None: the model shall answer
 
     def error_line(self, error: str, *, retry: bool = False) -> str:
         """Return what stands in the place of its result; `retry`: the work was broken off, and is done again."""
@@ -47,6 +48,31 @@ class Asked:
 class _Line:
     question: str
     context: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Pair:
+    question: str
+    answer: str
+    context: str | None = None
+
+
+def read_answers(text: str) -> Iterator[Asked]:
+    """Yield what each line of JSON says was asked and answered; empty lines are passed over."""
+    for number, line in enumerate(text.split("\n"), start=1):
+        if line.strip():
+            try:
+                row = read_record(_Pair, parse_json(line, "the line"), "the line")
+                yield answer_to_check(number, checked_question(Question(row.question, row.context)), row.answer)
+            except BadQuestion as error:
+                yield Asked(number, None, str(error))
+
+
+def answer_to_check(line: int, question: Question, answer: str) -> Asked:
+    """Return an answer that somebody has, with its question."""
+    if not answer.strip():
+        raise BadQuestion("the answer is empty: there is nothing to check")
+    return Asked(line, question, answer=answer.strip())
 
 
 def read_questions(text: str, context: str | None) -> Iterator[Asked]:
@@ -121,6 +147,8 @@ def _broken_off(
     output: Path, rows: Iterable[tuple[int, Result | dict[str, Any]]], asked: Sequence[Asked], pipeline: Pipeline
 ) -> Iterator[int]:
     """Check every line, and yield the places, from 0, of questions whose work was broken off."""
+    from ..pipeline import READ_OTHERWISE
+
     here = _made_with(pipeline.models.model_name, pipeline.models.nli_name or None, pipeline)
     for number, row in rows:
         where, one = f"{output}, line {number}", asked[number - 1]
@@ -130,6 +158,8 @@ def _broken_off(
                 yield number - 1
             continue
         _check_question(where, row.question.text, one)
+        if one.answer is not None and row.answer.text != one.answer and READ_OTHERWISE not in row.notes:
+            raise UsageError(f"{where} checks another answer; {_OTHER_FILE}")
         if row.question != one.question:
             raise UsageError(f"{where} was made with another context; {_OTHER_FILE}")
         if found := _differences(row, here):

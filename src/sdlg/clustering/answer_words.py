@@ -67,6 +67,9 @@ _ASKS_QUANTITY = re.compile(
     re.IGNORECASE,
 )
 
+_ASKS_YEAR = re.compile(r"\b(?:what|which) year\b", re.IGNORECASE)
+_ASKS_DATE = re.compile(r"^\W*when\b|\b(?:what|which) (?:date|day)\b", re.IGNORECASE)
+
 
 @lru_cache(maxsize=8192)
 def split_words(text: str) -> tuple[str, ...]:
@@ -88,6 +91,13 @@ def is_number(word: str) -> bool:
 def asks_quantity(question: str) -> bool:
     """The question asks for a number or a date."""
     return bool(_ASKS_QUANTITY.search(question))
+
+
+def asked_date(question: str) -> tuple[str, ...]:
+    """Return what of a date the question asks for: the year alone, all of it, or nothing."""
+    if _ASKS_YEAR.search(question):
+        return ("year",)
+    return ("year", "month", "day") if _ASKS_DATE.search(question) else ()
 
 
 def telling_words(question: str, answer: str) -> dict[str, float]:

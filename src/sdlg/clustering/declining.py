@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import re
 
-_NOT_ABLE = r"(?:do not|don't|cannot|can not|can't|could not|couldn't|am not able to|'m not able to|am unable to|'m unable to)"
+_NOT_ABLE = (
+    r"(?:do not|don't|cannot|can not|can't|could not|couldn't|am not able to|'m not able to|am unable to|'m unable to)"
+)
 _DOING = (
     r"(?:know|have|find|answer|say|provide|tell|help|assist|determine|predict|access|recall|understand|see|identify|"
     r"give|offer|comment|verify|confirm|browse|disclose|share|remember|guess|recommend)"
@@ -29,7 +31,7 @@ _DECLINES = re.compile(
     re.IGNORECASE,
 )
 _GOES_ON = re.compile(
-    r"\b(?:however|nevertheless|that said)\b|\bbut (?:it|the|he|she|they|there|here|some|many|most|in|i (?:think|believe|can|would))\b",
+    r"\b(?:however|nevertheless|that said)\b(?!,? i (?:can't|cannot|can not|could not|couldn't|do not|don't|am|'m))|\bbut (?:it|the|he|she|they|there|here|some|many|most|in|i (?:think|believe|can|would))\b",
     re.IGNORECASE,
 )
 _ASKS_BACK = re.compile(r"\byou(?:r|'re)?\b[^.?!]*\?\s*$", re.IGNORECASE)

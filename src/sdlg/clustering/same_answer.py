@@ -25,7 +25,7 @@ from ..concurrency.limits import check_limit
 from ..errors import BadOption
 from ..loading.cache_folder import home_folder
 from ..nli.base import NliProbabilities
-from .answer_words import asks_quantity, is_number, named_quantities, telling_words
+from .answer_words import asked_date, asks_quantity, is_number, named_quantities, telling_words
 from .declining import declines
 
 Array = NDArray[np.float64]
@@ -35,10 +35,10 @@ FEATURES = (
     "contradiction",  # log-odds, mean of both directions
     "shared_words",  # 0 to 1
     "overlap",  # 0 to 1
-    "quantities_agree",  # −1, 0 (does not apply), 1; the next two also
+    "dates_agree",  # −1, 0 (does not apply), 1; the next three also
+    "quantities_agree",
     "polarities_agree",
     "refusals_agree",
-    "both_short",  # 0 or 1
 )
 
 
@@ -156,10 +156,10 @@ def features_of_words(question: str, one: str, other: str) -> dict[str, float]:
     return {
         "shared_words": shared_words(words, others),
         "overlap": overlap(words, others),
+        "dates_agree": dates_agree(question, one, other),
         "quantities_agree": quantities_agree(question, one, other),
         "polarities_agree": polarities_agree(question, one, other),
         "refusals_agree": refusals_agree(one, other),
-        "both_short": float(max(len(one.split()), len(other.split())) <= 6),
     }
 
 
@@ -220,9 +220,20 @@ _NO = re.compile(
     r"^\W*(no|nope|false|incorrect|wrong)\b|\b(not|never|cannot|no evidence|myth|\w+n['’]t)\b", re.IGNORECASE
 )
 
+
+def dates_agree(question: str, one: str, other: str) -> float:
+    """For questions that ask when, if both answers name a year: of a year the year, of a date all that both name."""
+    asked = asked_date(question)
+    named, others = (named_quantities(question, text) for text in (one, other)) if asked else ({}, {})
+    if not (named.get("year") and others.get("year")):
+        return 0.0
+    verdicts = [named[kind] & others[kind] for kind in asked if kind in named and kind in others]
+    return 1.0 if all(verdicts) else -1.0
+
+
 def quantities_agree(question: str, one: str, other: str) -> float:
     """For questions that ask for a number or a date: every kind that both answers name has a value in common."""
-    if not asks_quantity(question):
+    if not asks_quantity(question) or dates_agree(question, one, other):
         return 0.0
     named, others = named_quantities(question, one), named_quantities(question, other)
     verdicts = [bool(named[kind] & others[kind]) for kind in named.keys() & others.keys()]

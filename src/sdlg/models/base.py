@@ -198,6 +198,9 @@ class LanguageModel(Protocol):
     def score(self, prompt: Prompt, texts: Sequence[str], *, ended: Sequence[bool] | None = None) -> Scored:
         """The likelihood of given answers, with their ending where they ended. Only if `capabilities.scores_texts`."""
 
+    def read(self, prompt: Prompt, text: str, *, alternatives_above: float) -> Scored:
+        """A given answer as if it had been decoded, with the alternatives of every step. Only if it `scores_texts`."""
+
     def text(self, token_ids: Sequence[int]) -> str:
         """The text of these answer tokens, special tokens left out, exactly as decoded."""
 

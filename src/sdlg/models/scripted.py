@@ -97,6 +97,10 @@ class ScriptedModel:
         """A script has no tokenizer."""
         raise NotSupported(f"{self.name} cannot score given texts")
 
+    def read(self, prompt: Prompt, text: str, *, alternatives_above: float) -> Scored:
+        """A script has no tokenizer."""
+        raise NotSupported(f"{self.name} cannot read given texts")
+
     def text(self, token_ids: Sequence[int]) -> str:
         """Tokens side by side."""
         return "".join(self.tokens[i] for i in token_ids if i)

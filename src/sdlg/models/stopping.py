@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ..records import StopReason, StopRule
+from ..sentences import first_sentence
 
 # A full stop after one of these never ends a sentence: something always follows, or an answer that is a little too
 # long is better than one that is cut ("Apple Inc. CEO …"); a line's end still ends it. Titles, ranks and companies
@@ -55,6 +56,8 @@ def find_stop(rule: StopRule, ids: Sequence[int], text_of: TextOf) -> Stop | Non
         return None
     if ids[-1] in rule.token_ids:
         return _at_end_token(rule, ids, text_of)
+    if rule.one_sentence and (stop := _at_next_sentence(ids, text_of)):
+        return stop
     if not (rule.strings or rule.sentence_end):
         return None
     first = max(0, len(ids) - _WINDOW)
@@ -74,6 +77,16 @@ def _at_end_token(rule: StopRule, ids: Sequence[int], text_of: TextOf) -> Stop:
     if text.endswith(".") and sentence_end(text + "\n") == len(text) - 1:  # as the line's end: nothing follows
         length = _tokens_within(ids[:length], len(text) - 1, text_of)
     return Stop("eos", length, len(ids))
+
+
+def _at_next_sentence(ids: Sequence[int], text_of: TextOf) -> Stop | None:
+    """Where another sentence has begun, which the last id shows: all before it is kept, its full stop too."""
+    text = text_of(ids)
+    length = first_sentence(text)
+    if length == len(text):
+        return None
+    kept = _tokens_within(ids, length, text_of)
+    return Stop("stop_string", kept, kept) if kept else None
 
 
 def _tokens_within(ids: Sequence[int], characters: int, text_of: TextOf) -> int:

@@ -6,10 +6,20 @@ from ..models.base import LanguageModel
 from ..options import Options
 from ..records import Sampled
 from .direct import sample_arithmetic, sample_beam, sample_diverse_beam, sample_multinomial
-from .request import InitialAnswer, SamplingRequest, check_strategies
+from .request import InitialAnswer, SamplingRequest, as_sample, check_strategies, cut_note
 from .sdlg import check_sdlg, initial_answer, sample_sdlg
 
-__all__ = ["SAMPLERS", "InitialAnswer", "Sampler", "SamplingRequest", "check_method", "initial_answer"]
+__all__ = [
+    "SAMPLERS",
+    "InitialAnswer",
+    "Sampler",
+    "SamplingRequest",
+    "as_sample",
+    "check_method",
+    "check_sdlg",
+    "cut_note",
+    "initial_answer",
+]
 
 Sampler = Callable[[SamplingRequest], Sampled]
 

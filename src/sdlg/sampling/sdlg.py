@@ -29,7 +29,6 @@ from .request import (
     whole_generation,
 )
 
-
 # Wants requests decoded, one after the other; returns what was sampled.
 Sampling = Generator[DecodeRequest, Decoded, Sampled]
 

@@ -56,16 +56,18 @@ def asked_by(pipeline: Pipeline, settings: Settings, body: UncertaintyBody) -> A
     if body.system is not None:
         question = replace(question, system=body.system)
     if body.answers is not None:
-        own = {"question", "messages", "context", "system", "answers", "measures", "stream"}
+        own = {"question", "messages", "context", "system", "answers", "measures", "stream"}  # not `answer`
         if unused := body.model_dump(exclude=own, exclude_none=True):
             raise BadOption(f"answers are given, nothing is sampled: leave out {', '.join(unused)}")
         return asked_answers(pipeline, settings, question, body.answers, body.measures or ())
+    if body.answer is not None and (body.messages or body.method):
+        raise BadOption("a text is checked under its question, by SDLG: leave out messages and method")
     named, options = body.model_dump(include=_SHORTCUTS, exclude_none=True), body.options or {}
     if twice := set(named) & set(options):
         raise BadOption(f"given twice, in the body and in its options: {', '.join(sorted(twice))}")
     return asked_question(
         pipeline, settings, question, method=body.method, preset=body.preset, measures=body.measures or (),
-        options={**named, **options},
+        options={**named, **options}, answer=body.answer,
     )  # fmt: skip
 
 
@@ -78,15 +80,20 @@ def asked_question(
     preset: str | None = None,
     measures: Sequence[str] = (),
     options: Mapping[str, Any],
+    answer: str | None = None,
 ) -> Asked:
-    """Check a question with its options."""
-    _check_size(question, settings)
+    """Check a question with its options; and the answer to it that is to be checked, if there is one."""
+    _check_size(replace(question, context=f"{question.context or ''}{answer or ''}"), settings)
     for name in options:
         pick("option", OPTIONS, name)
     preset = None if preset == pipeline.preset else preset  # the server's own options begin with it already
     changed = pipeline.changed(method=method, preset=preset, measures=measures, **options)
     _check_limits(changed.options, settings)
     check_method(changed.method, changed.models.language_model, changed.options)
+    if answer is not None:
+        if not answer.strip():
+            raise BadQuestion("the answer is empty: there is nothing to check")
+        return Asked(changed, lambda watch: changed.check(question, answer, watch=watch))
     return Asked(changed, lambda watch: changed.ask(question, watch=watch))
 
 
@@ -120,7 +127,13 @@ def _check_size(question: Question, settings: Settings) -> None:
 
 def _check_limits(options: Options, settings: Settings) -> None:
     """Raise for what `Options` allow and a shared server should not do."""
-    largest = {"samples": settings.samples, "max_tokens": settings.max_tokens, "beams": settings.samples}
+    largest = {
+        "samples": settings.samples,
+        "sentence_samples": settings.samples,
+        "most_sentences": settings.sentences,
+        "max_tokens": settings.max_tokens,
+        "beams": settings.samples,
+    }
     for name, most in largest.items():
         if getattr(options, name) > most:
             raise BadOption(f"{name} is {getattr(options, name)}; this server allows at most {most}")

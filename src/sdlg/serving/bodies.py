@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from ..options import METHODS
 from ..schema import GivenAnswer
 
-Detail = Literal["none", "headline", "summary", "full"]
+Detail = Literal["none", "headline", "summary", "sentences", "full"]
 Text = Annotated[str, Field(max_length=1_000_000)]  # with a bound, pydantic also refuses half a surrogate pair
 OneText = Annotated[list[Text], Field(min_length=1, max_length=1)]
 One = Annotated[int, Field(ge=1, le=1, description="one answer; its alternatives are in `uncertainty`")] | None
@@ -42,6 +42,7 @@ class UncertaintyBody(_Ours):
     max_tokens: int | None = Field(None, description="longest answer, in tokens")
     temperature: float | None = Field(None, description="for multinomial decoding")
     stream: bool | None = Field(None, description="send what is happening, as server-sent events")
+    answer: Text | None = Field(None, description="a text to check, sentence by sentence, instead of answering")
     answers: list[Text | GivenAnswer] | None = Field(
         None, min_length=1, description="measured instead of sampling: texts, or objects with what else is known"
     )

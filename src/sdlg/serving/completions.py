@@ -69,6 +69,7 @@ def _asked(
         "stop_strings": body.stop if body.stop != [] else None,
         "samples": 1 if wanted.detail == "none" else wanted.samples,
         "draws": 0 if wanted.detail == "none" else None,
+        "unit": {"none": "answer", "sentences": "sentences"}.get(wanted.detail),
         "stop_at": wanted.stop_at,
         **_drawing(body),
     }

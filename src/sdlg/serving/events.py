@@ -6,11 +6,11 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from ..models.prompts import PLAIN_STOPS
 from ..pipeline import Progress
-from ..records import Generation
+from ..records import Generation, Sentence
 from ..result import Result
 from .asked import Asked
 from .failures import Json
-from .replies import Reply, branch_dict, generation_dict
+from .replies import Reply, branch_dict, generation_dict, sentence_dict
 
 HALF = "\N{REPLACEMENT CHARACTER}"
 
@@ -74,6 +74,10 @@ class OurForm:
         """A branch."""
         return [{"type": "branch", "sample": branch_dict(progress)}]
 
+    def sentence(self, sentence: Sentence) -> Iterable[Json]:
+        """A sentence of a long answer that was just measured."""
+        return [{"type": "sentence", "sentence": sentence_dict(sentence)}]
+
     def last(self, result: Result) -> Iterable[Json]:
         """The whole result."""
         return [{"type": "result", "result": result.to_dict()}]
@@ -97,6 +101,8 @@ class Events:
         """Return what can be said now."""
         if progress.stage == "answer":
             yield from self._piece(self._deltas.grow(progress.text))
+        elif progress.sentence is not None:
+            yield from self.form.sentence(progress.sentence)
         elif progress.generation is None:
             return
         elif progress.stage == "scores":

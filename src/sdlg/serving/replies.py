@@ -9,7 +9,7 @@ from dataclasses import asdict
 from secrets import token_hex
 
 from ..pipeline import Progress
-from ..records import Generation, Sample
+from ..records import Generation, Sample, Sentence
 from ..result import Result
 from ..schema import adapter
 from ..scoring.alignment import surface_in_context, token_texts
@@ -30,8 +30,12 @@ def uncertainty_dict(result: Result, detail: Detail) -> Json:
     }
     if detail == "headline":
         return headline
+    sentences = [sentence_dict(one) for one in result.sentences]
+    if detail == "sentences":
+        return {**headline, "mean_sentence_entropy": result.mean_sentence_entropy, "sentences": sentences}
     summary = {
         **headline,
+        "sentences": sentences,
         "clusters": [{**asdict(cluster), "share": cluster.share} for cluster in result.clusters],
         "alternatives": [_alternative(sample) for sample in result.samples[1:]],
         "measures": {name: estimate.value for name, estimate in result.estimates.items()},
@@ -40,6 +44,22 @@ def uncertainty_dict(result: Result, detail: Detail) -> Json:
         "notes": list(result.notes),
     }
     return summary if detail == "summary" else {**summary, "result": result.to_dict()}
+
+
+def sentence_dict(sentence: Sentence) -> Json:
+    """Return a sentence of a long answer, its own meaning first."""
+    return {
+        "text": sentence.text,
+        "start": sentence.start,
+        "end": sentence.end,
+        "kind": sentence.kind,
+        "semantic_entropy": sentence.semantic_entropy,
+        "coverage": sentence.coverage,
+        "clusters": [
+            {"text": one.text, "share": one.share, "low": one.low, "high": one.high, "kind": one.kind}
+            for one in sentence.clusters
+        ],
+    }
 
 
 def _alternative(sample: Sample) -> Json:
@@ -106,6 +126,12 @@ class Reply:
         if self._completion.detail in ("none", "headline"):
             return []
         return [{**self._chunk(), "uncertainty": {"type": "branch", **branch_dict(progress)}}]
+
+    def sentence(self, sentence: Sentence) -> Iterable[Json]:
+        """Return a sentence that was just measured, for those who want more than the headline."""
+        if self._completion.detail in ("none", "headline"):
+            return []
+        return [{**self._chunk(), "uncertainty": {"type": "sentence", **sentence_dict(sentence)}}]
 
     def last(self, result: Result) -> Iterable[Json]:
         """Return the estimate, and what it cost."""

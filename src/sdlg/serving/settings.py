@@ -19,6 +19,7 @@ class Settings:
     # The most that one request may ask for.
     samples: int = 20
     max_tokens: int = 512
+    sentences: int = 40  # of a long answer that are measured
     prompt_characters: int = 32_768  # question, context, instructions and earlier turns together
     answers: int = 50  # that a caller already has: they are compared in pairs
     characters_read: int = 400_000  # by models, to measure those answers: half a minute on two slow cores
@@ -44,6 +45,7 @@ class Settings:
         return replace(
             self,
             samples=max(self.samples, options.samples, options.beams),
+            sentences=max(self.sentences, options.most_sentences),
             max_tokens=max(self.max_tokens, options.max_tokens),
             min_probability=min(self.min_probability, options.min_probability),
         )

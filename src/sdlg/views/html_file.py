@@ -13,7 +13,7 @@ from hashlib import sha256
 from html import escape
 
 from ..browser import static_text, view_script
-from ..result import Result, share_text
+from ..result import Result, percent, share_text
 from .reading import entropy_text, reading, short_note
 
 _START = """
@@ -76,7 +76,11 @@ def _data(result: Result) -> str:
 def _plain(result: Result) -> str:
     """Return what is read where no script runs."""
     parts = [("h2", result.question.text), ("p", result.answer.text or "(an empty answer)"), ("p", reading(result))]
-    parts += [("p", f"{share_text(cluster)} {cluster.text or '(empty)'}") for cluster in result.meanings]
+    if result.sentences:
+        shares = (percent(one.clusters[0].share) if one.clusters else "–" for one in result.sentences)
+        parts += [("p", f"{share} {one.text}") for share, one in zip(shares, result.sentences, strict=True)]
+    else:
+        parts += [("p", f"{share_text(cluster)} {cluster.text or '(empty)'}") for cluster in result.meanings]
     parts.append(("p", entropy_text(result)))
     if result.risk is not None:
         parts.append(("p", f"{result.risk.sentence}, {result.risk.basis}"))

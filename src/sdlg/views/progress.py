@@ -14,7 +14,7 @@ from rich.progress import Progress as Bar
 from rich.text import Text
 
 from ..models.catalogue import KnownModel
-from ..pipeline import Progress
+from ..progress import Progress
 from .terminal import visible
 
 _SAYS = {
@@ -23,6 +23,7 @@ _SAYS = {
     "scores": "scoring the words of:",
     "branches": "growing alternatives:",
     "clusters": "comparing meanings",
+    "sentence": "measured:",
 }
 
 

@@ -7,13 +7,21 @@ told apart get the same words. browser/verdict.js says the same, and a test comp
 from __future__ import annotations
 
 from ..options import NLI_MINILM
-from ..records import Cluster
+from ..records import Cluster, Sentence
 from ..result import Result, percent, share_text
 
 # Okabe and Ito's colours: distinct also to the colour-blind.
 _COLOURS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#f0e442", "#999999")
 
 _CANNOT_TELL = "cannot tell yet"
+_SHAKY = 1 / 3
+_NOT_MEASURED = {
+    "claim": "",
+    "lead": "claims nothing",
+    "code": "code is not measured",
+    "cut": "cut: raise max_tokens",
+    "beyond": "not measured: raise most_sentences",
+}
 _NEARLY_ALL = 0.9  # of all probability: who has looked at so much needs no further sequences
 SHARES = (
     "percentages: how often the model would give this meaning if asked again at temperature 1, with 95% intervals; "
@@ -26,6 +34,8 @@ SMALL_JUDGE = "a small network that is wrong about one pair of answers in eight:
 
 def reading(result: Result) -> str:
     """Return one sentence that sums up how the model's probability is spread. It does not say what is true."""
+    if result.sentences:
+        return _reading_of_sentences(result)
     own = result.clusters[0]
     if own.low is None or own.high is None:
         return _reading_without_draws(result)
@@ -44,9 +54,31 @@ def reading(result: Result) -> str:
     return f"{_CANNOT_TELL} how sure it is: {between}; more {'draws' if result.draws else 'samples'} may tell"
 
 
+def _reading_of_sentences(result: Result) -> str:
+    measured = sum(bool(one.clusters) for one in result.sentences)
+    shaky = len(to_check(result))
+    if not measured:
+        return "no sentence claims anything that could be measured"
+    if not shaky:
+        return f"of {measured} measured sentences the model would say each at least two times in three"
+    are = "is one that" if shaky == 1 else "are such that"
+    return f"{shaky} of {measured} measured sentences {are} the model might as well put otherwise: check these first"
+
+
+def to_check(result: Result) -> list[Sentence]:
+    """Return the sentences whose own meaning has less than two thirds of the probability, the shakiest first."""
+    shaky = [one for one in result.sentences if one.doubt > _SHAKY]
+    return sorted(shaky, key=lambda one: -one.doubt)
+
+
+def sentence_note(one: Sentence) -> str:
+    """Return why a sentence was not measured; empty: it was."""
+    return _NOT_MEASURED[one.kind]
+
+
 def setting_that_may_tell(result: Result) -> str:
     """Return the setting to try where too little was drawn to tell how sure the model is; empty: nothing to try."""
-    if not reading(result).startswith(_CANNOT_TELL):
+    if result.sentences or not reading(result).startswith(_CANNOT_TELL):
         return ""
     return f"draws={4 * len(result.draws)}" if result.draws else f"samples={4 * len(result.samples)}"
 
@@ -75,7 +107,12 @@ def short_note(result: Result) -> str:
     if result.model is not None and result.answer.stop_reason == "length":
         parts.append(f"the answer was cut at {len(result.answer.token_ids)} tokens (raise max_tokens)")
     asked, found = result.options.samples, len(result.samples)
-    if result.model is not None and 1 < found < asked and (result.coverage or 0.0) < _NEARLY_ALL:
+    if (
+        result.model is not None
+        and not result.sentences
+        and 1 < found < asked
+        and (result.coverage or 0.0) < _NEARLY_ALL
+    ):
         parts.append(f"{found} of {asked} sequences: no others are likely")
     return "; ".join(parts)
 
@@ -106,7 +143,9 @@ def judge_line(result: Result) -> str:
 def meaning_label(cluster: Cluster) -> str:
     """Return what stands before a meaning's text: whether it is the answer's own, and whether it declines."""
     own, declines = cluster.id == 0, cluster.kind == "declines"
-    return "this answer declines: " if own and declines else "this answer: " if own else "declines: " if declines else ""
+    return (
+        "this answer declines: " if own and declines else "this answer: " if own else "declines: " if declines else ""
+    )
 
 
 def cluster_colour(number: int) -> str:

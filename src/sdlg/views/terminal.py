@@ -47,8 +47,12 @@ def visible(text: str) -> str:
 
 def print_result(console: Console, result: Result, *, verbose: bool = False) -> None:
     """Print the short view, or everything."""
-    view = verbose_view(result) if verbose else short_view(result, console.width)
-    console.print(view)
+    if result.sentences:
+        from .long_answer import long_view
+
+        console.print(long_view(result, verbose=verbose))
+    else:
+        console.print(verbose_view(result) if verbose else short_view(result, console.width))
 
 
 # -- the short view ---------------------------------------------------------------------------------------------
@@ -57,11 +61,11 @@ def print_result(console: Console, result: Result, *, verbose: bool = False) -> 
 def short_view(result: Result, width: int) -> Group:
     """Return the answer, a sentence, the meanings, the headline and a footer: a dozen lines with a one-line answer."""
     note = short_note(result)
-    lines = [_headline(result), *([Text(f"note: {note}", "yellow")] if note else []), _footer(result)]
+    lines = [_headline(result), *([Text(f"note: {note}", "yellow")] if note else []), footer(result)]
     for line in lines:
         line.no_wrap, line.overflow = True, "ellipsis"
-    meanings = _indented(_short_meanings(result, width))
-    return Group(_indented(_answer(result)), Text(), _sentence(result), meanings, *lines)
+    meanings = indented(_short_meanings(result, width))
+    return Group(indented(_answer(result)), Text(), _sentence(result), meanings, *lines)
 
 
 def _short_meanings(result: Result, width: int) -> Table:
@@ -106,7 +110,7 @@ def _headline(result: Result) -> Text:
     return Text.assemble((visible(result.risk.sentence), "bold"), f" · {entropy}")
 
 
-def _footer(result: Result) -> Text:
+def footer(result: Result) -> Text:
     model = "given answers" if result.model is None else result.model
     if len(model) > _NAME:
         model = model.rpartition("/")[2][-_NAME:]
@@ -121,13 +125,13 @@ def _footer(result: Result) -> Text:
 
 def verbose_view(result: Result) -> Group:
     """Return everything that there is to say."""
-    parts: list[RenderableType] = [_indented(_answer(result, unexplored=True)), Text()]
-    parts += [_sentence(result), _indented(_all_meanings(result)), _headline(result), *_risk(result)]
+    parts: list[RenderableType] = [indented(_answer(result, unexplored=True)), Text()]
+    parts += [_sentence(result), indented(_all_meanings(result)), _headline(result), *_risk(result)]
     parts += [*_shares(result), *_turns(result), *_alternatives(result), *_measures(result)]
     parts += [Text(f"note: {visible(note)}", "yellow") for note in result.notes]
     caveats = [explanation(result), "semantic entropy ranks answers by doubt: higher is less certain, no percentage"]
     parts += [Text(visible(line), "dim") for line in (*caveats, judge_line(result))]
-    return Group(*parts, _cost(result), _footer(result))
+    return Group(*parts, _cost(result), footer(result))
 
 
 def _all_meanings(result: Result) -> Table:
@@ -180,7 +184,7 @@ def _alternatives(result: Result) -> list[RenderableType]:
         chance = Text(percent(sample.substitution.importance), justify="right")
         table.add_row(Text("●", cluster_colour(sample.cluster or 0)), chance, _branch_text(result, sample))
     title = Text("alternatives, with how likely the [changed] word is at its place (no share of a meaning)", "bold")
-    return [title, _indented(table)]
+    return [title, indented(table)]
 
 
 def _branch_text(result: Result, sample: Sample) -> Text:
@@ -207,7 +211,7 @@ def _measures(result: Result) -> list[RenderableType]:
             table.add_row(name, Text(_value(estimate), justify="right"), Text(estimate.unit, "dim"))
     for name, reason in result.unavailable.items():
         table.add_row(name, Text("–", justify="right"), Text(visible(reason), "dim"))
-    return [Text("measures", "bold"), _indented(table)] if table.row_count else []
+    return [Text("measures", "bold"), indented(table)] if table.row_count else []
 
 
 def _value(estimate: Estimate) -> str:
@@ -239,7 +243,12 @@ def _answer(result: Result, *, unexplored: bool = False) -> Text:
 def _style(word: Word, shade: float, *, unexplored: bool) -> str:
     """Stronger where the model turns to another meaning; underlined where much was left unexplored."""
     line = " underline" if unexplored and (word.unexplored or 0.0) >= _MUCH else ""
-    return _SHADES[min(int(shade * len(_SHADES)), len(_SHADES) - 1)] + line
+    return shade_style(shade) + line
+
+
+def shade_style(shade: float) -> str:
+    """Return the colour of a doubt from 0 to 1."""
+    return _SHADES[min(int(shade * len(_SHADES)), len(_SHADES) - 1)]
 
 
 def _bar(cluster: Cluster) -> Text:
@@ -247,7 +256,7 @@ def _bar(cluster: Cluster) -> Text:
     return Text(bar, cluster_colour(cluster.id), no_wrap=True)
 
 
-def _indented(part: RenderableType) -> Padding:
+def indented(part: RenderableType) -> Padding:
     return Padding(part, (0, 0, 0, 2))
 
 

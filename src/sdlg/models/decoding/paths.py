@@ -8,7 +8,7 @@ before top-p). beam_search.py has the beams; both see only `KVTree`, so they run
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -17,7 +17,7 @@ from torch import Tensor
 
 from ...concurrency.limits import check_limit
 from ...options import Decoding
-from ...records import Alternative
+from ...records import Alternative, Generation
 from ..base import Continuation, DecodeRequest, PathRandom, finished, path_randoms, tell_complete
 from ..codes import choose_by_code
 from ..stopping import Stop, TextOf, find_stop
@@ -158,6 +158,29 @@ def alternatives_above(logprobs: Tensor, min_probability: float) -> tuple[Altern
     ids = (logprobs > floor).nonzero()[:, 0]
     values, order = logprobs[ids].sort(descending=True, stable=True)
     return tuple(Alternative(i, v) for i, v in zip(ids[order].tolist(), values.tolist(), strict=True))
+
+
+def read_answer(
+    text: str, ids: tuple[int, ...], endings: Sequence[int], rows: Iterable[Tensor], min_probability: float
+) -> Generation:
+    """Return a given answer as a generation: `rows` are the logits before each of its tokens and after the last."""
+    logprobs: list[float] = []
+    alternatives: list[tuple[Alternative, ...]] = []
+    entropies: list[float] = []
+    targets = iter([*((token,) for token in ids), tuple(endings)])
+    for logits in rows:
+        steps = torch.log_softmax(logits, dim=-1)
+        entropies += step_entropies(steps)
+        for step in steps:
+            wanted = list(next(targets))
+            alternatives.append(alternatives_above(step, min_probability))
+            if wanted:
+                logprobs.append(float(step[wanted].max()))
+    ended = bool(endings)
+    return Generation(
+        text, ids, tuple(logprobs[: len(ids)]), "eos" if ended else "length", tuple(logprobs[len(ids) :]),
+        tuple(alternatives), tuple(entropies[: len(ids) + ended]),
+    )  # fmt: skip
 
 
 def score_paths(

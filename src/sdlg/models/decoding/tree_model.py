@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
@@ -31,14 +31,15 @@ from ..base import (
 )
 from ..prompts import PromptTokenizer, check_fits, common_length
 from .beam_search import beam_search
-from .paths import Start, WantedPath, decode_paths, score_paths, wanted_paths
+from .paths import Start, WantedPath, decode_paths, read_answer, score_paths, wanted_paths
 from .prefixes import PromptStore
 from .trees import Chain, KVTree, PathTree, Prefix
 
 P = TypeVar("P", bound=Prefix)
 
 _PREFILL_CHUNK = 1024  # tokens per forward pass of a long prompt: bounds the memory of attention
-_MOST_PATHS = 64
+_MOST_PATHS = 96
+_READ_ROWS = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,6 +238,31 @@ class TreeModel(Generic[P]):
             for text, ids, steps, has in zip(texts, answers, paths, has_ending, strict=True)
         )
         return Scored(generations, self._cost(prompt, 0, reused, started))
+
+    def read(self, prompt: Prompt, text: str, *, alternatives_above: float) -> Scored:
+        """Return a given answer as if the model had said it, with what else it could have said at every step.
+
+        Its text is what the tokens say, which a tokenizer may have changed. Its keys and values stay, as those of an answer that was decoded.
+        """
+        ids = self._words.answer_ids(prompt, text)
+        tokens = len(prompt.token_ids) + len(ids)
+        check_fits(self.name, tokens, self.capabilities.context_tokens, "with the answer that is read")
+        endings = self._words.ending_ids(prompt.stop)
+        with self._network.decoding():
+            started = self._network.forward_tokens, self._network.steps
+            kept, tip, reused = self._kept_prefix(prompt, at_tip=True)
+            generation = read_answer(self.text(ids).strip(), ids, endings, self._rows_after(kept, tip, ids), alternatives_above)
+            self._store.keep(kept)
+            return Scored((generation,), self._cost(prompt, len(ids), reused, started))
+
+    @staticmethod
+    def _rows_after(kept: P, tip: Tensor, ids: tuple[int, ...]) -> Iterator[Tensor]:
+        """Yield the logits before each token and after the last, some rows at a time: a row is a vocabulary long."""
+        yield tip
+        for first in range(0, len(ids), _READ_ROWS):
+            check_limit()
+            some = ids[first : first + _READ_ROWS]
+            yield kept.extend(some, keep=len(some))
 
     def _within_context(self, prompt: Prompt, decoding: Decoding) -> Decoding:
         limit = self.capabilities.context_tokens

@@ -219,6 +219,10 @@ class ServedModel:
         """Refuse: servers compute the likelihood of given texts without their prefix cache, if at all."""
         raise NotSupported(f"{self.name} cannot score given texts")
 
+    def read(self, prompt: Prompt, text: str, *, alternatives_above: float) -> Scored:
+        """Refuse, as `score` does."""
+        raise NotSupported(f"{self.name} cannot read given texts")
+
     def text(self, token_ids: Sequence[int]) -> str:
         """Return the text exactly as decoded."""
         return self.tokenizer.text(token_ids)

@@ -1,0 +1,120 @@
+"""Long answers: each sentence is an answer to the prompt and the sentences before it, and is sampled as one.
+
+In: an answer, decoded or read. Out: its sentences, and what SDLG samples for each that claims something. All branches
+and draws of all sentences are paths of one tree over the one answer, so they cost about as many steps as the longest
+sentence has tokens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from ..models.base import LanguageModel
+from ..options import Options
+from ..records import Cost, Generation, Prompt, Question, Sampled, SentenceKind, StopRule
+from ..scoring.alignment import token_spans
+from ..sentences import cut_into_parts
+from .request import InitialAnswer, SamplingRequest
+from .sdlg import branch_off, check_sdlg, run_together
+
+_ONE_SENTENCE = StopRule(one_sentence=True)
+_SPARE_TOKENS = 16  # a branch may be so much longer than twice its sentence
+
+
+@dataclass(frozen=True, slots=True)
+class SentenceOfAnswer:
+    """A sentence, its characters and its tokens in the answer."""
+
+    text: str
+    start: int
+    end: int
+    kind: SentenceKind
+    tokens: range
+    before: str  # the sentence before it; empty: it is the first
+
+    def asked(self, question: Question) -> Question:
+        """What the judge of meaning reads before it."""
+        return Question(f"{question.text} {self.before}".strip())
+
+
+def sentences_of(model: LanguageModel, answer: Generation, options: Options) -> list[SentenceOfAnswer]:
+    """Cut an answer into its sentences."""
+    text, spans = answer.text, token_spans(answer.token_ids, model.text)
+    parts = cut_into_parts(text)
+    ends = [next((k for k, span in enumerate(spans) if span[1] > part.start), len(spans)) for part in parts]
+    ends.append(len(spans))
+    found: list[SentenceOfAnswer] = []
+    claims = 0
+    for number, part in enumerate(parts):
+        is_last, kind = number == len(parts) - 1, part.kind
+        if kind == "claim":
+            claims += 1
+            kind = "beyond" if claims > options.most_sentences else kind
+            kind = "cut" if is_last and answer.stop_reason == "length" and not _is_complete(text) else kind
+        before = found[-1].text if found and found[-1].kind != "code" else ""
+        tokens = range(ends[number], ends[number + 1])
+        if not tokens and kind == "claim":
+            kind = "lead"  # it shares its only token with the sentence before
+        found.append(SentenceOfAnswer(text[part.start : part.end], part.start, part.end, kind, tokens, before))
+    return found
+
+
+def _is_complete(text: str) -> bool:
+    return text.rstrip().endswith((".", "!", "?", "。", "！", "？", "…"))
+
+
+def is_long(sentences: Sequence[SentenceOfAnswer], options: Options) -> bool:
+    """Whether the answer is measured sentence by sentence."""
+    if options.unit == "answer" or options.stop_at == "sentence":
+        return False
+    parts = sum(sentence.kind != "lead" for sentence in sentences)
+    return options.unit == "sentences" or parts > 1
+
+
+def sample_sentences(
+    request: SamplingRequest, answer: Generation, sentences: Sequence[SentenceOfAnswer]
+) -> list[Sampled | None]:
+    """What SDLG samples for each sentence that claims something; None for the others."""
+    check_sdlg(request.model, request.options)
+    prompt = request.prompt()
+    claims = [sentence for sentence in sentences if sentence.kind == "claim"]
+    samplings = [
+        branch_off(
+            _request_for(request, one),
+            _prompt_for(prompt, answer, one),
+            InitialAnswer(_slice(request.model, answer, one), Cost()),
+        )
+        for one in claims
+    ]
+    sampled = iter(run_together(request.model, samplings))
+    return [next(sampled) if sentence.kind == "claim" else None for sentence in sentences]
+
+
+def _request_for(request: SamplingRequest, sentence: SentenceOfAnswer) -> SamplingRequest:
+    options = request.options
+    longest = min(options.max_tokens, 2 * len(sentence.tokens) + _SPARE_TOKENS)
+    own = options.updated(samples=options.sentence_samples, max_tokens=longest)
+    return replace(request, question=sentence.asked(request.question), options=own)
+
+
+def _prompt_for(prompt: Prompt, answer: Generation, sentence: SentenceOfAnswer) -> Prompt:
+    return replace(prompt, said=answer.token_ids[: sentence.tokens.start], stop=prompt.stop | _ONE_SENTENCE)
+
+
+def _slice(model: LanguageModel, answer: Generation, sentence: SentenceOfAnswer) -> Generation:
+    """The sentence as a generation of its own; the answer's ending is that of its last sentence."""
+    first, last = sentence.tokens.start, sentence.tokens.stop
+    is_last = last == len(answer.token_ids)
+    ids = answer.token_ids[first:last]
+    ending = answer.ending_logprobs if is_last else ()
+    return Generation(
+        text=model.text(ids).strip(),
+        token_ids=ids,
+        logprobs=answer.logprobs[first:last],
+        stop_reason=answer.stop_reason if is_last else "stop_string",
+        ending_logprobs=ending,
+        alternatives=answer.alternatives[first : last + is_last],
+        entropies=answer.entropies[first : last + len(ending)],
+        truncated_mass=answer.truncated_mass[first : last + is_last],
+    )

@@ -1,0 +1,85 @@
+"""A text in sentences. sentencex knows abbreviations, numbers and quotations in many languages; a line always ends one.
+
+In: a text. Out: its parts in order, with their places. Code blocks are parts of their own, and what claims nothing (a
+heading, a lead-in, a question, a greeting) is told from what does.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+
+from .records import SentenceKind
+
+_FENCE = re.compile(r"^[ \t]*(```|~~~)[^\n]*\n.*?(?:^[ \t]*\1[ \t]*$|\Z)", re.MULTILINE | re.DOTALL)
+_MARKERS = re.compile(r"^[\s>#*+\-•–]*(?:\d+[.)])?[\s*_`>#\-]*|[\s*_`]+$")  # of headings, lists and emphasis
+_GREETING = re.compile(
+    r"^(?:sure|certainly|of course|absolutely|great question|here (?:is|are)|here's|let me know|i hope|feel free|"
+    r"in (?:summary|conclusion)[,:]?$|overall[,:]?$|hello|hi\b|thank)",
+    re.IGNORECASE,
+)
+_ITEM = re.compile(r"(?:\d{1,3}[.)]|[-*+•])\s+")
+_LINE = re.compile(r"[^\n]*(?:\n\s*)?")  # with the line ends after it
+_FEWEST_WORDS = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A sentence, a line or a code block of a text: its characters, without white space at its ends."""
+
+    start: int
+    end: int
+    kind: SentenceKind
+
+
+def cut_into_parts(text: str) -> list[Part]:
+    """Return all parts of a text, in order."""
+    parts: list[Part] = []
+    at = 0
+    for fence in _FENCE.finditer(text):
+        parts += _sentences(text, at, fence.start())
+        parts.append(_trimmed(text, fence.start(), fence.end(), "code"))
+        at = fence.end()
+    return parts + list(_sentences(text, at, len(text)))
+
+
+def _sentences(text: str, start: int, end: int) -> Iterator[Part]:
+    while start < end:
+        length = first_sentence(text[start:end])
+        part = _trimmed(text, start, start + length, "claim")
+        if part.end > part.start:
+            yield part if _claims(text[part.start : part.end]) else Part(part.start, part.end, "lead")
+        start += length
+
+
+def _trimmed(text: str, start: int, end: int, kind: SentenceKind) -> Part:
+    piece = text[start:end]
+    return Part(start + len(piece) - len(piece.lstrip()), start + len(piece.rstrip()), kind)
+
+
+def _claims(sentence: str) -> bool:
+    """Whether a sentence says something that could be wrong."""
+    plain = _MARKERS.sub("", sentence)
+    if sentence.lstrip().startswith("#") or plain.endswith((":", "?", "？", "：")) or _GREETING.match(plain):
+        return False
+    return len(plain.split()) >= _FEWEST_WORDS or (bool(plain) and not plain.isascii())
+
+
+@lru_cache(maxsize=4096)
+def first_sentence(text: str) -> int:
+    """Return how many characters the first sentence has, with the white space after it; all, if there is one only."""
+    from sentencex import segment
+
+    lead = len(text) - len(text.lstrip())
+    line = _LINE.match(text, lead)
+    assert line is not None
+    if not line.group().strip():
+        return len(text)
+    item = _ITEM.match(line.group())
+    marker = item.end() if item else 0  # "1. " is no sentence
+    first = next(iter(segment("en", line.group()[marker:])), "")
+    length = marker + len(first)
+    is_whole = length >= len(line.group().rstrip())
+    return lead + (len(line.group()) if is_whole else length)

@@ -1,0 +1,54 @@
+"""A long answer in the terminal: its text with each sentence's share in the margin, and below it what to check first."""
+
+from __future__ import annotations
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from ..records import Sentence
+from ..result import MEAN_SENTENCE_ENTROPY, SEMANTIC_ENTROPY, Result, percent, share_text
+from .reading import reading, sentence_note, short_note, to_check
+from .terminal import footer, indented, shade_style, verbose_view, visible
+
+_SHOWN = 3  # sentences to check first, and other meanings of each
+
+
+def long_view(result: Result, *, verbose: bool) -> Group:
+    """Return the answer, a sentence that sums it up, what to check, the headline and a footer."""
+    parts: list[RenderableType] = [indented(_margin(result)), Text(), Text(reading(result), "bold")]
+    parts += [indented(_others(one)) for one in to_check(result)[: None if verbose else _SHOWN]]
+    greatest, mean = (result.estimates[name].value for name in (SEMANTIC_ENTROPY, MEAN_SENTENCE_ENTROPY))
+    told = f"semantic entropy of a sentence: greatest {greatest:.2f}, mean {mean:.2f} nats"
+    parts.append(Text.assemble(told, (" (higher: less certain)", "dim")))
+    if note := short_note(result):
+        parts.append(Text(f"note: {note}", "yellow"))
+    if verbose:
+        for number, one in enumerate(result.sentences):
+            if one.clusters:
+                parts += [Text(), Text(f"sentence {number + 1}", "bold"), verbose_view(result.sentence(number))]
+    return Group(*parts, footer(result))
+
+
+def _margin(result: Result) -> Table:
+    """Every sentence with the share of its own meaning, as the answer has its lines."""
+    table = Table.grid(padding=(0, 1))
+    table.add_column(justify="right", no_wrap=True)
+    table.add_column(overflow="fold")
+    for one in result.sentences:
+        share = percent(one.clusters[0].share) if one.clusters else "–"
+        note = sentence_note(one)
+        text = Text(visible(one.text), shade_style(one.doubt) if one.clusters else "dim", overflow="fold")
+        table.add_row(Text(share, "dim"), text.append(f"  ({note})", "dim") if note else text)
+    return table
+
+
+def _others(one: Sentence) -> Table:
+    """A sentence, and what the model would else have said."""
+    table = Table.grid(padding=(0, 1))
+    table.add_column(justify="right", no_wrap=True)
+    table.add_column(overflow="fold")
+    table.add_row(share_text(one.clusters[0]), Text(visible(one.text), "bold", overflow="fold"))
+    for cluster in [other for other in one.meanings if other.id != 0][:_SHOWN]:
+        table.add_row(Text(percent(cluster.share), "dim"), Text(f"or: {visible(cluster.text)}", overflow="fold"))
+    return table

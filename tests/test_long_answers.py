@@ -1,0 +1,352 @@
+"""Long answers: cut into sentences, each measured as an answer to what stands before it, all on one tree."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+from io import StringIO
+
+import pytest
+from rich.console import Console
+
+from conftest import tiny_lm
+from fakes import FakeNli, fake_pipeline
+from reference import decode_from_scratch
+from results import made
+from sdlg import Pipeline, ScriptedModel, result_from_json
+from sdlg.cli import main
+from sdlg.errors import BadQuestion, NotSupported
+from sdlg.loaded import Models
+from sdlg.models.base import DecodeRequest
+from sdlg.models.stopping import Stop, find_stop
+from sdlg.options import Decoding, Options
+from sdlg.records import Generation, Prompt, StopRule
+from sdlg.sampling.sentences import is_long, sentences_of
+from sdlg.sentences import cut_into_parts, first_sentence
+from sdlg.views.reading import reading, to_check
+from sdlg.views.terminal import print_result
+
+# -- sentences ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("", []),
+        (" \n ", []),
+        ("One sentence only.", ["One sentence only."]),
+        ("Dr. Smith paid $3.50. He left.", ["Dr. Smith paid $3.50.", "He left."]),
+        ("She came, e.g. in 1903! He did too.", ["She came, e.g. in 1903!", "He did too."]),
+        ('"It is," he said. So it was.', ['"It is," he said.', "So it was."]),
+        ("1. **Born** in Rome.\n2. Died there", ["1. **Born** in Rome.", "2. Died there"]),
+        ("- a first item\n- a second one", ["- a first item", "- a second one"]),
+        ("第一句话在这里。第二句话！", ["第一句话在这里。", "第二句话！"]),
+        ("هذه جملة أولى. وهذه جملة ثانية.", ["هذه جملة أولى.", "وهذه جملة ثانية."]),
+        ("สวัสดีครับ ผมชื่อสมชาย", ["สวัสดีครับ ผมชื่อสมชาย"]),
+        ("😀 It works. 👍 It does.", ["😀 It works.", "👍 It does."]),
+        ("So:\n```python\na. b\n```\nIt ends here.", ["So:", "```python\na. b\n```", "It ends here."]),
+    ],
+)
+def test_a_text_is_cut_into_its_sentences(text, parts):
+    assert [text[part.start : part.end] for part in cut_into_parts(text)] == parts
+
+
+@pytest.mark.parametrize(
+    ("text", "kinds"),
+    [
+        ("Sure, here is a summary: It is red.", ["lead"]),
+        ("# A heading\nIt is red.", ["lead", "claim"]),
+        ("Here are the steps:\n1. Do it now.", ["lead", "claim"]),
+        ("Is it red? It is red.", ["lead", "claim"]),
+        ("```\ncode. more\n```", ["code"]),
+        ("```\nan open block", ["code"]),
+        ("Yes.", ["lead"]),
+        ("東京です。", ["claim"]),
+    ],
+)
+def test_what_claims_nothing_is_told_from_what_does(text, kinds):
+    assert [part.kind for part in cut_into_parts(text)] == kinds
+
+
+def test_nothing_of_a_long_text_is_lost_and_nothing_is_there_twice():
+    text = "A first one. " * 300 + "\n\n* item\n" * 50 + "```\nx\n```\n" + "The end is near"
+    parts = cut_into_parts(text)
+    assert all(one.end <= other.start for one, other in zip(parts, parts[1:], strict=False))
+    assert "".join(text[part.start : part.end] for part in parts).replace(" ", "").replace("\n", "") == text.replace(
+        " ", ""
+    ).replace("\n", "")
+
+
+def test_a_branch_stops_where_the_next_sentence_begins():
+    words = ["<end>", "It", " is", " red", ".", " He", "\n", " Dr", " Smith"]
+
+    def text_of(ids):
+        return "".join(words[i] for i in ids if i)
+
+    rule = StopRule(frozenset({0}), one_sentence=True)
+    assert find_stop(rule, [1, 2, 3, 4], text_of) is None  # nothing follows yet
+    assert find_stop(rule, [1, 2, 3, 4, 5], text_of) == Stop("stop_string", 4, 4)  # its full stop is kept
+    assert find_stop(rule, [1, 2, 3, 4, 0], text_of) == Stop("eos", 4, 5)
+    assert find_stop(rule, [1, 2, 7, 4, 8], text_of) is None  # Dr. Smith
+    assert find_stop(rule, [1, 2, 3, 6], text_of) is None
+    assert find_stop(rule, [1, 2, 3, 6, 5], text_of) == Stop("stop_string", 4, 4)
+    assert first_sentence("It is red. ") == len("It is red. ")
+
+
+# -- the tree -----------------------------------------------------------------------------------------------------
+
+PROMPT = Prompt((5, 9, 17, 33, 21, 40), StopRule(frozenset({2})))
+SAID = ((), (50, 61), (50, 61, 7, 8))
+
+
+@pytest.mark.parametrize(
+    ("family", "layout"), [("llama", "tree"), ("llama", "separate"), ("gpt2", "tree"), ("mamba", None)]
+)
+def test_requests_that_differ_in_what_was_said_decode_together_as_alone(family, layout):
+    decoding = Decoding(max_tokens=7)
+    requests = [
+        DecodeRequest(replace(PROMPT, said=said), [(30,), (), (31, 32)], decoding, seed=k)
+        for k, said in enumerate(SAID)
+    ]
+    together = tiny_lm(family, layout).decode_all(requests)
+    for request, decoded in zip(requests, together, strict=True):
+        alone = tiny_lm(family, layout).decode(request)
+        whole = Prompt(PROMPT.token_ids + request.prompt.said, PROMPT.stop)
+        for prefix, one, other in zip(request.prefixes, decoded.continuations, alone.continuations, strict=True):
+            assert one.token_ids == other.token_ids
+            assert one.logprobs == pytest.approx(other.logprobs, abs=1e-4)
+            ids, logprobs = decode_from_scratch(tiny_lm(family), whole, prefix, decoding.max_tokens)
+            assert one.token_ids == tuple(ids)[: len(one.token_ids)]
+            assert one.logprobs == pytest.approx(logprobs[: len(one.logprobs)], abs=1e-4)
+    steps = [decoded.cost.decode_steps for decoded in together]
+    assert steps[1:] == [0, 0]  # counted once
+    assert sum(decoded.cost.generated_tokens for decoded in together) == sum(
+        one.decisions for decoded in together for one in decoded.continuations
+    )
+
+
+def test_all_sentences_cost_about_as_many_steps_as_the_longest_one():
+    """8 sentences of 25 tokens, 5 branches each: the answer's own steps and 1.5 times the longest sentence."""
+    lm, sentence = tiny_lm("llama"), 10
+    answer = lm.decode(DecodeRequest(PROMPT, [()], Decoding(max_tokens=80))).continuations[0].token_ids
+    assert len(answer) == 80
+    requests = []
+    for first in range(0, 80, sentence):
+        prefixes = [(*answer[first : first + at], 60 + at) for at in (0, 2, 4, 6, 8)]
+        prompt = replace(PROMPT, said=answer[:first], stop=StopRule())
+        requests.append(DecodeRequest(prompt, prefixes, Decoding(max_tokens=sentence)))
+    cost = lm.decode_all(requests)[0].cost
+    assert cost.decode_steps <= 1.5 * sentence
+    longest = sum(sentence - len(prefix) + 1 for request in requests for prefix in request.prefixes)
+    assert cost.forward_tokens <= longest  # each branch pays for its own tokens only
+
+
+@pytest.mark.parametrize("family", ["llama", "gpt2", "mamba"])
+def test_a_text_that_is_read_is_as_if_it_had_been_said(family):
+    lm = tiny_lm(family)
+    text = "the dog ran on the mat"
+    read = lm.read(PROMPT, text, alternatives_above=0.001).generations[0]
+    scored = tiny_lm(family).score(PROMPT, [text]).generations[0]
+    assert (read.text, read.token_ids) == (text, scored.token_ids)
+    assert read.logprobs == pytest.approx(scored.logprobs, abs=1e-4)
+    assert read.ending_logprobs == pytest.approx(scored.ending_logprobs, abs=1e-4)
+    assert len(read.alternatives) == len(read.token_ids) + 1
+    assert all(math.exp(option.logprob) > 0.001 for step in read.alternatives for option in step)
+    for step, token, logprob in zip(read.alternatives, read.token_ids, read.logprobs, strict=False):
+        found = [option.logprob for option in step if option.token_id == token]
+        assert not found or found[0] == pytest.approx(logprob, abs=1e-6)
+
+
+# -- the result ---------------------------------------------------------------------------------------------------
+
+CURIE = {
+    "": {"Curie": 1.0},
+    "Curie": {" was": 0.9, " is": 0.1},
+    "Curie was": {" Polish": 0.8, " French": 0.2},
+    "Curie is": {" dead": 1.0},
+    "Curie is dead": {".": 1.0},
+    "Curie was Polish": {".": 1.0},
+    "Curie was French": {".": 1.0},
+    "Curie was Polish.": {" She": 1.0},
+    "Curie was French.": {" He": 1.0},
+    "Curie is dead.": {" He": 1.0},
+    "Curie was Polish. She": {" found": 1.0},
+    "Curie was Polish. She found": {" radium": 0.5, " gold": 0.3, " lead": 0.2},
+    "Curie was Polish. She found radium": {".": 1.0},
+    "Curie was Polish. She found gold": {".": 1.0},
+    "Curie was Polish. She found lead": {".": 1.0},
+}
+
+
+def curie(**options) -> Pipeline:
+    return fake_pipeline(CURIE, {}, **options)
+
+
+def test_each_sentence_is_an_answer_to_what_stands_before_it():
+    result = curie(draws=0).ask("Who was she?")
+    first, second = result.sentences
+    assert (first.text, second.text) == ("Curie was Polish.", "She found radium.")
+    assert result.answer.text[second.start : second.end] == second.text
+    assert {sample.text for sample in first.samples} == {"Curie was Polish.", "Curie was French.", "Curie is dead."}
+    assert {sample.text for sample in second.samples} == {"She found radium.", "She found gold.", "She found lead."}
+    assert second.samples[0].generation.logprobs == pytest.approx([0.0, 0.0, math.log(0.5), 0.0])
+    assert second.coverage == pytest.approx(1.0)
+    assert len(second.clusters) == 3
+    entropies = [first.semantic_entropy, second.semantic_entropy]
+    assert result.semantic_entropy == max(entropies)
+    assert result.mean_sentence_entropy == pytest.approx(sum(entropies) / 2)
+    assert first.words[-1].text == "Polish."
+
+
+def test_shares_of_sentences_are_those_of_draws_from_where_they_begin():
+    result = curie(draws=40).ask("Who was she?")
+    second = result.sentences[1]
+    assert {cluster.text: cluster.probability for cluster in second.clusters} == pytest.approx(
+        {"She found radium.": 0.5, "She found gold.": 0.3, "She found lead.": 0.2}
+    )
+    assert all(cluster.low <= cluster.probability <= cluster.high for cluster in second.clusters)
+    assert second.doubt == pytest.approx(0.5)
+
+
+def test_one_sentence_and_the_whole_answer_are_as_before():
+    whole = curie(unit="answer").ask("Who was she?")
+    assert whole.sentences == () and len(whole.samples) > 1
+    assert curie(stop_at="sentence").ask("Who was she?").sentences == ()
+    capital = fake_pipeline().ask("What is the capital?")
+    assert capital.sentences == () and capital.mean_sentence_entropy is None
+    alone = fake_pipeline(unit="sentences").ask("What is the capital?")
+    assert [one.text for one in alone.sentences] == ["It is Paris"]
+
+
+def test_a_long_result_is_the_same_after_json_and_shows_in_every_view():
+    result = curie().ask("Who was she?")
+    again = result_from_json(result.to_json())
+    assert again.sentences == tuple(_plain(one) for one in result.sentences)
+    assert again.to_dict() == result.to_dict()
+    assert json.loads(result.to_json())["sentences"][1]["kind"] == "claim"
+    assert "She found radium." in repr(result)
+    for verbose in (False, True):
+        shown = view(result, verbose)
+        assert "or: She found gold." in shown and "check" in shown
+    part = result.sentence(1)
+    assert part.answer.text == "She found radium." and part.clusters == result.sentences[1].clusters
+    assert to_check(result) == [result.sentences[1]]
+
+
+def _plain(sentence):
+    """Without what is too much for a file."""
+
+    def sample(one):
+        return replace(one, generation=replace(one.generation, alternatives=()))
+
+    return replace(sentence, samples=tuple(map(sample, sentence.samples)), draws=tuple(map(sample, sentence.draws)))
+
+
+def view(result, verbose: bool = False) -> str:
+    console = Console(file=StringIO(), width=90)
+    print_result(console, result, verbose=verbose)
+    return console.file.getvalue()
+
+
+def test_what_is_not_measured_says_why():
+    lm = ScriptedModel({})
+
+    def kinds(text, reason="eos", **options):
+        lm.text = lambda ids: "".join(map(chr, ids))
+        answer = Generation(text, tuple(map(ord, text)), (-0.1,) * len(text), reason)
+        return [one.kind for one in sentences_of(lm, answer, Options(**options))]
+
+    assert kinds("It is red. It is bl", "length") == ["claim", "cut"]
+    assert kinds("It is red. It is blue.", "length") == ["claim", "claim"]
+    assert kinds("It is red. It is blue. It is green.", most_sentences=2) == ["claim", "claim", "beyond"]
+    assert kinds("Here:\n```\nx\n```\nIt is red.") == ["lead", "code", "claim"]
+
+
+def test_a_lead_in_alone_does_not_make_an_answer_long():
+    lm = ScriptedModel({})
+    lm.text = lambda ids: "".join(map(chr, ids))
+    text = "Sure, here it is: Paris is the capital."
+    answer = Generation(text, tuple(map(ord, text)), (-0.1,) * len(text), "eos")
+    assert not is_long(sentences_of(lm, answer, Options()), Options())
+    assert is_long(sentences_of(lm, answer, Options()), Options(unit="sentences"))
+
+
+def test_readings_of_long_answers():
+    sure = curie().ask("Who was she?")
+    assert reading(sure).startswith("1 of 2 measured sentences is one that")
+    result = replace(sure, sentences=sure.sentences[:1])
+    assert reading(result) == "of 1 measured sentences the model would say each at least two times in three"
+    nothing = replace(sure, sentences=(replace(sure.sentences[0], clusters=(), kind="lead"),))
+    assert reading(nothing) == "no sentence claims anything that could be measured"
+    assert reading(made([(("Paris",), (0.9, 0.95, 1.0))])).startswith("the model is sure")
+
+
+# -- given texts --------------------------------------------------------------------------------------------------
+
+
+def tiny_pipeline(**options) -> Pipeline:
+    return Pipeline(tiny_lm("llama"), FakeNli({}), equivalence="strict", prompt="raw", max_tokens=12, **options)
+
+
+def test_a_given_text_is_checked_under_the_model():
+    pipeline = tiny_pipeline(draws=3)
+    result = pipeline.check("who?", "the cat sat")
+    (only,) = result.sentences
+    assert result.answer.text == only.text == "the cat sat"
+    assert only.samples[0].text == "the cat sat" and len(only.samples) > 1
+    assert pipeline.score("who?", "the cat sat").to_dict()["sentences"] == result.to_dict()["sentences"]
+
+
+def test_what_cannot_be_checked_says_so():
+    with pytest.raises(BadQuestion, match="empty"):
+        tiny_pipeline().check("who?", "  ")
+    with pytest.raises(NotSupported, match="cannot read given texts"):
+        fake_pipeline().check("Who?", "Somebody.")
+
+
+def load_tiny(model, nli, loading=None) -> Models:
+    return Models(tiny_lm("llama"), FakeNli({}, name=nli), loading)
+
+
+CHECK = ("--set", "prompt=raw", "--set", "equivalence=strict", "--max-tokens", "12")
+
+
+def test_the_command_checks_a_text_and_a_file_of_them(tmp_path, capsys, monkeypatch):
+    answer, out = tmp_path / "answer.txt", tmp_path / "out.jsonl"
+    answer.write_text("the cat sat\n")
+    assert main(["check", str(answer), "--question", "who?", *CHECK], load_tiny) == 0
+    assert "the cat sat" in capsys.readouterr().out
+    assert main(["check", str(answer), "--question", "who?", "--json", *CHECK], load_tiny) == 0
+    assert result_from_json(capsys.readouterr().out).sentences[0].text == "the cat sat"
+    page = tmp_path / "page.html"
+    assert main(["check", str(answer), "--question", "who?", "--html", str(page), *CHECK], load_tiny) == 0
+    assert "the cat sat" in page.read_text()
+    rows = tmp_path / "rows.jsonl"
+    rows.write_text(
+        '{"question": "who", "answer": "the dog"}\n{"question": "who"}\n{"question": "cat", "answer": "on the mat"}\n'
+    )
+    assert main(["check", str(rows), "--out", str(out), *CHECK], load_tiny) == 1  # one row has no answer
+    lines = out.read_text().splitlines()
+    assert len(lines) == 3 and "error" in json.loads(lines[1])
+    assert main(["check", str(rows), "--out", str(out), *CHECK], load_tiny) == 0  # nothing is left to do
+    assert out.read_text().splitlines() == lines
+    rows.write_text(rows.read_text().replace("on the mat", "the mat"))
+    assert main(["check", str(rows), "--out", str(out), *CHECK], load_tiny) == 2
+    assert "checks another answer" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("text", "arguments", "says"),
+    [
+        ("some text", (), "say what was asked"),
+        ("", ("--question", "Who?"), "the answer is empty"),
+        ('{"question": "Who?"}', (), "answer"),
+        ("{no json", (), "not valid JSON"),
+    ],
+)
+def test_what_is_asked_wrongly_is_told_before_anything_is_loaded(tmp_path, capsys, text, arguments, says):
+    file = tmp_path / "text"
+    file.write_text(text)
+    assert main(["check", str(file), *arguments], lambda *_: pytest.fail("loaded")) == 2
+    assert says in capsys.readouterr().err
