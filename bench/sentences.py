@@ -24,9 +24,10 @@ import numpy as np
 from sklearn.metrics import average_precision_score, roc_auc_score
 
 from sdlg import Pipeline
+from sdlg.clustering import cluster_answers
 from sdlg.models.base import DecodeRequest
 from sdlg.options import DEFAULT_MODEL, DEFAULT_NLI
-from sdlg.records import Question, StopRule
+from sdlg.records import Generation, Prompt, Question, Sentence, StopRule
 from sdlg.sampling.request import whole_generation
 from sdlg.sampling.sentences import SentenceOfAnswer, sentences_of
 from sdlg.scoring.alignment import token_spans
@@ -95,7 +96,7 @@ def measured(pipeline: Pipeline, row: dict[str, Any]) -> dict[str, Any]:
             {
                 "wrong": not segment["right"],
                 OURS: max((one.doubt for one in claims), default=0.0),
-                "entropy": max((one.semantic_entropy for one in claims), default=0.0),
+                "entropy": max((one.semantic_entropy or 0.0 for one in claims), default=0.0),
                 "1 − own mass": max((1 - own_mass(one) for one in claims), default=0.0),
                 "perplexity": -float(np.mean(steps)),
                 "mean token entropy": float(np.mean(entropies)),
@@ -108,14 +109,16 @@ def measured(pipeline: Pipeline, row: dict[str, Any]) -> dict[str, Any]:
     return {"id": row["id"], "segments": segments, "seconds": seconds, "sentences": len(cut)}
 
 
-def own_mass(sentence) -> float:
+def own_mass(sentence: Sentence) -> float:
     """The probability found for the sentence's own meaning."""
     first = math.exp(min(sentence.samples[0].generation.logprob, 0.0))
     branches = [s.branching for s in sentence.samples[1:] if s.cluster == 0 and s.branching]
-    return min(first + sum(math.exp(one.shared_logprob) * one.mass for one in branches), 1.0)
+    return float(min(first + math.fsum(math.exp(one.shared_logprob) * one.mass for one in branches), 1.0))
 
 
-def multinomial(pipeline: Pipeline, prompt, answer, one: SentenceOfAnswer, question: Question) -> float:
+def multinomial(
+    pipeline: Pipeline, prompt: Prompt, answer: Generation, one: SentenceOfAnswer, question: Question
+) -> float:
     """The share of sentences drawn from the same beginning that say something else; as many as our sequences."""
     model, options = pipeline.models.language_model, pipeline.options
     own = replace(prompt, said=answer.token_ids[: one.tokens.start], stop=prompt.stop | StopRule(one_sentence=True))
@@ -123,14 +126,12 @@ def multinomial(pipeline: Pipeline, prompt, answer, one: SentenceOfAnswer, quest
     count = options.sentence_samples + options.draws - 1
     grown = model.decode(DecodeRequest(own, [()] * count, decoding, seed=1)).continuations
     texts = [one.text, *(whole_generation(model, each).text for each in grown)]
-    from sdlg.clustering import cluster_answers
-
     judge = pipeline.models.nli
     numbers = cluster_answers(one.asked(question).text, texts, judge.judge, options.clustering, nli=judge.name).numbers
     return sum(number != 0 for number in numbers[1:]) / count
 
 
-def draw_answers(pipeline: Pipeline, prompt) -> list[str]:
+def draw_answers(pipeline: Pipeline, prompt: Prompt) -> list[str]:
     """Answers drawn anew, for SelfCheck."""
     model = pipeline.models.language_model
     decoding = replace(pipeline.options.decoding, strategy="multinomial", max_tokens=LONGEST_DRAW)
@@ -145,7 +146,7 @@ def report(rows: list[dict[str, Any]]) -> None:
     wrong = np.array([one["wrong"] for row in rows for one in row["segments"]])
     scores = {name: np.array([one[name] for row in rows for one in row["segments"]]) for name in names}
     random = np.random.default_rng(0)
-    picks = []
+    picks: list[np.ndarray] = []
     while len(picks) < RESAMPLED:
         answers = random.integers(len(rows), size=len(rows))
         pick = np.concatenate([np.flatnonzero(owner == k) for k in answers])

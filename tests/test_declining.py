@@ -16,21 +16,49 @@ from sdlg.records import Cost
 from sdlg.views.terminal import print_result
 
 DECLINING = (
-    "I don't know.", "I don’t know", "I do not have that information.", "I'm sorry, but I can't assist with that.",
-    "As an AI language model, I do not have access to your personal data.", "Can you tell me more?", "I'm not sure.",
-    "Could you please provide more context?", "It is impossible to predict the price of gold.", "unknown", "Unknown.",
-    "I am not aware of any such person.", "I cannot answer this without more information.", "It is not known.",
-    "There is not enough information to say.", "I have no idea who that was.", "What would you like to know about it?",
-    "I'm an AI language model created by Alibaba Cloud, so I don't have a name for you.", "I couldn't find anything about that.",
-    "As an AI, I am committed to accuracy. However, I cannot give real-time data.", "Please specify which Springfield you mean.", "I am unable to answer that.", "The answer is unknown.",
-)  # fmt: skip
+    "I don't know.",
+    "I don’t know",
+    "I do not have that information.",
+    "I'm sorry, but I can't assist with that.",
+    "As an AI language model, I do not have access to your personal data.",
+    "Can you tell me more?",
+    "I'm not sure.",
+    "Could you please provide more context?",
+    "It is impossible to predict the price of gold.",
+    "unknown",
+    "Unknown.",
+    "I am not aware of any such person.",
+    "I cannot answer this without more information.",
+    "It is not known.",
+    "There is not enough information to say.",
+    "I have no idea who that was.",
+    "What would you like to know about it?",
+    "I'm an AI language model created by Alibaba Cloud, so I don't have a name for you.",
+    "I couldn't find anything about that.",
+    "As an AI, I am committed to accuracy. However, I cannot give real-time data.",
+    "Please specify which Springfield you mean.",
+    "I am unable to answer that.",
+    "The answer is unknown.",
+)
 ANSWERING = (
-    "Canberra", "", "The capital of Australia is Canberra.", "There was no king of France in 1950.", "No.", "Paris?",
-    "I don't know for certain, but it is probably Canberra.", "As an AI I have no taste, but many people like Python.",
-    "He is known as the Iron Duke.", "You can use `s[::-1]`.", "The Unknown Soldier", "What is a helicopter?",
-    "I cannot see the future. However, gold has risen for years.", "The film is about a man who does not know his name.",
-    "Information theory", "It is known as the Emerald Isle.", "You need to import os.",
-)  # fmt: skip
+    "Canberra",
+    "",
+    "The capital of Australia is Canberra.",
+    "There was no king of France in 1950.",
+    "No.",
+    "Paris?",
+    "I don't know for certain, but it is probably Canberra.",
+    "As an AI I have no taste, but many people like Python.",
+    "He is known as the Iron Duke.",
+    "You can use `s[::-1]`.",
+    "The Unknown Soldier",
+    "What is a helicopter?",
+    "I cannot see the future. However, gold has risen for years.",
+    "The film is about a man who does not know his name.",
+    "Information theory",
+    "It is known as the Emerald Isle.",
+    "You need to import os.",
+)
 
 
 @pytest.mark.parametrize("text", DECLINING)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 from dataclasses import replace
@@ -72,7 +73,7 @@ def test_what_claims_nothing_is_told_from_what_does(text, kinds):
 def test_nothing_of_a_long_text_is_lost_and_nothing_is_there_twice():
     text = "A first one. " * 300 + "\n\n* item\n" * 50 + "```\nx\n```\n" + "The end is near"
     parts = cut_into_parts(text)
-    assert all(one.end <= other.start for one, other in zip(parts, parts[1:], strict=False))
+    assert all(one.end <= other.start for one, other in itertools.pairwise(parts))
     assert "".join(text[part.start : part.end] for part in parts).replace(" ", "").replace("\n", "") == text.replace(
         " ", ""
     ).replace("\n", "")
@@ -211,10 +212,12 @@ def test_shares_of_sentences_are_those_of_draws_from_where_they_begin():
 
 def test_one_sentence_and_the_whole_answer_are_as_before():
     whole = curie(unit="answer").ask("Who was she?")
-    assert whole.sentences == () and len(whole.samples) > 1
+    assert whole.sentences == ()
+    assert len(whole.samples) > 1
     assert curie(stop_at="sentence").ask("Who was she?").sentences == ()
     capital = fake_pipeline().ask("What is the capital?")
-    assert capital.sentences == () and capital.mean_sentence_entropy is None
+    assert capital.sentences == ()
+    assert capital.mean_sentence_entropy is None
     alone = fake_pipeline(unit="sentences").ask("What is the capital?")
     assert [one.text for one in alone.sentences] == ["It is Paris"]
 
@@ -228,9 +231,11 @@ def test_a_long_result_is_the_same_after_json_and_shows_in_every_view():
     assert "She found radium." in repr(result)
     for verbose in (False, True):
         shown = view(result, verbose)
-        assert "or: She found gold." in shown and "check" in shown
+        assert "or: She found gold." in shown
+        assert "check" in shown
     part = result.sentence(1)
-    assert part.answer.text == "She found radium." and part.clusters == result.sentences[1].clusters
+    assert part.answer.text == "She found radium."
+    assert part.clusters == result.sentences[1].clusters
     assert to_check(result) == [result.sentences[1]]
 
 
@@ -294,7 +299,8 @@ def test_a_given_text_is_checked_under_the_model():
     result = pipeline.check("who?", "the cat sat")
     (only,) = result.sentences
     assert result.answer.text == only.text == "the cat sat"
-    assert only.samples[0].text == "the cat sat" and len(only.samples) > 1
+    assert only.samples[0].text == "the cat sat"
+    assert len(only.samples) > 1
     assert pipeline.score("who?", "the cat sat").to_dict()["sentences"] == result.to_dict()["sentences"]
 
 
@@ -328,7 +334,8 @@ def test_the_command_checks_a_text_and_a_file_of_them(tmp_path, capsys, monkeypa
     )
     assert main(["check", str(rows), "--out", str(out), *CHECK], load_tiny) == 1  # one row has no answer
     lines = out.read_text().splitlines()
-    assert len(lines) == 3 and "error" in json.loads(lines[1])
+    assert len(lines) == 3
+    assert "error" in json.loads(lines[1])
     assert main(["check", str(rows), "--out", str(out), *CHECK], load_tiny) == 0  # nothing is left to do
     assert out.read_text().splitlines() == lines
     rows.write_text(rows.read_text().replace("on the mat", "the mat"))

@@ -286,8 +286,9 @@ def test_the_words_are_the_same_in_both_languages(open_page, stub):  # noqa: F81
         results += [made([own, other]), made([own])]
     page = open_page(stub.url)
     said = page.evaluate(
-        "results => import('/static/verdict.js').then(({ reading, shortNote, caveats, meaningLabel, shareText }) => results.map("
-        "one => [reading(one), shortNote(one), ...caveats(one), ...one.clusters.flatMap((c) => [meaningLabel(c), shareText(c)])]))",
+        "results => import('/static/verdict.js').then(({ reading, shortNote, caveats, meaningLabel, shareText }) => "
+        "results.map((one) => [reading(one), shortNote(one), ...caveats(one), "
+        "...one.clusters.flatMap((c) => [meaningLabel(c), shareText(c)])]))",
         [as_json(result) for result in results],
     )
     assert said == [

@@ -14,7 +14,7 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from results import CANBERRA, EVIL, RESULTS, SYDNEY, made
-from sdlg.pipeline import Progress
+from sdlg.progress import Progress
 from sdlg.records import Word
 from sdlg.result import Result
 from sdlg.views.html_file import result_page

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from .models import LanguageModel, ScriptedModel, load_model
     from .nli import NliModel, load_nli
     from .options import Loading, Options
-    from .pipeline import Pipeline, Progress
+    from .pipeline import Pipeline
+    from .progress import Progress
     from .records import Question
     from .result import Result
     from .schema import GivenAnswer, result_from_json

@@ -243,6 +243,9 @@ class OptionNames(TypedDict, total=False):
 
     samples: int
     unexplored: float
+    unit: Unit
+    sentence_samples: int
+    most_sentences: int
     seed: int
     prompt: PromptStyle
     draws: int
@@ -290,6 +293,7 @@ PRESETS: Mapping[str, Options] = {
     "paper": Options(
         prompt="plain",
         unexplored=0.0,
+        unit="answer",
         draws=0,
         strategy="beam",
         branch_strategy="beam",

@@ -336,6 +336,7 @@ class Pipeline:
         return [*shortcomings, *judge]
 
     def measuring_models(self) -> MeasuringModels:
+        """Return what measures may ask."""
         return self.models.for_measures(self.options.prompt, self.options.clustering)
 
     # -- closing --------------------------------------------------------------------------------------------------

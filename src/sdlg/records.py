@@ -39,8 +39,8 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class StopRule:
-    """When an answer ends: any of these ids, any of these strings, a full stop that ends a sentence (`sentence_end`), or
-    where another sentence or line begins (`one_sentence`)."""
+    """When an answer ends: any of these ids, any of these strings, a full stop that ends a sentence (`sentence_end`),
+    or where another sentence or line begins (`one_sentence`)."""
 
     token_ids: frozenset[int] = frozenset()
     strings: tuple[str, ...] = ()
@@ -247,8 +247,8 @@ class Estimate:
 class Sentence:
     """A sentence of a long answer, measured as an answer to the question and the sentences before it.
 
-    Its `kind` says why it was not: a lead-in or heading claims nothing, code is not measured, the last sentence was cut,
-    or it lies beyond the most sentences that are measured. Only a claim has the fields after it.
+    Its `kind` says why it was not: a lead-in or heading claims nothing, code is not measured, the last sentence was
+    cut, or it lies beyond the most sentences that are measured. Only a claim has the fields after it.
     """
 
     text: str

@@ -67,7 +67,8 @@ def _check(parsed: argparse.Namespace) -> int:
     if parsed.out or len(asked) > 1:
         return answer_many(parsed, asked)
     (one,) = asked
-    assert one.question is not None and one.answer is not None
+    assert one.question is not None
+    assert one.answer is not None
     with progress_line() as watch, lazy_pipeline(parsed, watch=watch) as pipeline:
         load_models(parsed, pipeline, watch)
         result = pipeline.check(one.question, one.answer, timeout=parsed.timeout)

@@ -32,7 +32,8 @@ from .files import names_in, quiet_transformers
 
 if TYPE_CHECKING:
     from ..loaded import Models
-    from ..pipeline import Pipeline, Watch
+    from ..pipeline import Pipeline
+    from ..progress import Watch
 
 Load = Callable[..., "Models"]  # makes the models of a command: `Models`, or a fake of the tests
 
@@ -177,7 +178,7 @@ def load_models(
 ) -> None:
     """Load the models of a lazy pipeline; the judge may wait. A model server has no more time than for a question."""
     from ..models import is_address
-    from ..pipeline import Progress
+    from ..progress import Progress
 
     seconds = getattr(parsed, "timeout", None) if is_address(parsed.model) else None
     with limited(Limit(seconds)):

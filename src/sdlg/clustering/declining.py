@@ -1,7 +1,8 @@
 """Does an answer decline to answer? "I don't know", "As an AI, I cannot …", "Could you tell me more?".
 
-In: an answer's text. Out: yes or no. English. Whatever the wording, all of these say one thing, so they are one meaning.
-Who denies the question's assumption ("There was no king of France in 1950") answers, and so does who goes on to answer.
+In: an answer's text. Out: yes or no. English. Whatever their words, all of these say one thing, so they are one
+meaning. Who denies the question's assumption ("There was no king of France in 1950") answers, and so does who goes on
+to answer.
 """
 
 from __future__ import annotations
@@ -21,17 +22,20 @@ _DECLINES = re.compile(
     r"|\bi have no (?:idea|information|comment|knowledge|way|access|opinion)\b"
     r"|\bas an? (?:ai|artificial intelligence|language model)\b|\bi(?:'m| am) (?:just )?an? (?:ai|language model)\b"
     r"|\bit(?:'s| is) (?:not possible|impossible|difficult|hard|unclear|unknown|not clear|not known|uncertain)\b"
-    r"|\b(?:answer|name|date|number|person|information|question|it) is (?:not )?(?:unknown|unclear|known|clear|available|specified|ambiguous)\b"
+    r"|\b(?:answer|name|date|number|person|information|question|it) is (?:not )?"
+    r"(?:unknown|unclear|known|clear|available|specified|ambiguous)\b"
     r"|\b(?:not enough|insufficient|no) (?:information|context|details|comment|idea)\b"
     r"|\bmore (?:context|information|details) (?:is|are|about|to|would|on)\b"
-    r"|\b(?:please|could you|can you|you could|would you) (?:please )?(?:provide|specify|clarify|rephrase|give|tell|share|explain)\b"
+    r"|\b(?:please|could you|can you|you could|would you) (?:please )?"
+    r"(?:provide|specify|clarify|rephrase|give|tell|share|explain)\b"
     r"|\bunable to (?:answer|determine|find|provide|say|help|assist)\b"
     r"|\bi need (?:more|some|additional|further)\b"
     r"|^\W*(?:unknown|unclear|not known|unsure|no answer|n/a|not sure)\b",
     re.IGNORECASE,
 )
 _GOES_ON = re.compile(
-    r"\b(?:however|nevertheless|that said)\b(?!,? i (?:can't|cannot|can not|could not|couldn't|do not|don't|am|'m))|\bbut (?:it|the|he|she|they|there|here|some|many|most|in|i (?:think|believe|can|would))\b",
+    r"\b(?:however|nevertheless|that said)\b(?!,? i (?:can't|cannot|can not|could not|couldn't|do not|don't|am|'m))"
+    r"|\bbut (?:it|the|he|she|they|there|here|some|many|most|in|i (?:think|believe|can|would))\b",
     re.IGNORECASE,
 )
 _ASKS_BACK = re.compile(r"\byou(?:r|'re)?\b[^.?!]*\?\s*$", re.IGNORECASE)

@@ -21,7 +21,8 @@ from starlette.staticfiles import StaticFiles
 from .. import __version__
 from ..errors import SdlgError
 from ..options import PRESETS
-from ..pipeline import Pipeline, Watch
+from ..pipeline import Pipeline
+from ..progress import Watch
 from ..result import Result
 from .admission import Admission, shutting_down
 from .asked import Asked, able_methods, asked_by

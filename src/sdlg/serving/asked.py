@@ -13,7 +13,8 @@ from ..errors import BadOption, BadQuestion, UsageError
 from ..measures import MeasureInputs, inputs_of
 from ..measures.measuring import needed_fields
 from ..options import OPTIONS, Options, pick
-from ..pipeline import Pipeline, Watch
+from ..pipeline import Pipeline
+from ..progress import Watch
 from ..questions import checked_question
 from ..records import Question
 from ..result import Result

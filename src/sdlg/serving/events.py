@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from ..models.prompts import PLAIN_STOPS
-from ..pipeline import Progress
+from ..progress import Progress
 from ..records import Generation, Sentence
 from ..result import Result
 from .asked import Asked

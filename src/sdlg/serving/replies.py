@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import asdict
 from secrets import token_hex
 
-from ..pipeline import Progress
+from ..progress import Progress
 from ..records import Generation, Sample, Sentence
 from ..result import Result
 from ..schema import adapter

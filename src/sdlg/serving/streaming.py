@@ -14,7 +14,7 @@ from typing import Any
 from starlette.responses import StreamingResponse
 from starlette.types import Message, Receive, Scope, Send
 
-from ..pipeline import Progress, Watch
+from ..progress import Progress, Watch
 from ..result import Result
 from .admission import Admission, Slot
 from .events import Events

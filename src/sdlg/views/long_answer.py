@@ -1,4 +1,4 @@
-"""A long answer in the terminal: its text with each sentence's share in the margin, and below it what to check first."""
+"""A long answer in the terminal: its text with each sentence's share in the margin, and below it what to check."""
 
 from __future__ import annotations
 

@@ -111,6 +111,7 @@ def _headline(result: Result) -> Text:
 
 
 def footer(result: Result) -> Text:
+    """Return the last line: which models, how much was looked at, how long it took."""
     model = "given answers" if result.model is None else result.model
     if len(model) > _NAME:
         model = model.rpartition("/")[2][-_NAME:]
@@ -257,6 +258,7 @@ def _bar(cluster: Cluster) -> Text:
 
 
 def indented(part: RenderableType) -> Padding:
+    """Return a part, two columns to the right."""
     return Padding(part, (0, 0, 0, 2))
 
 

@@ -242,7 +242,8 @@ class TreeModel(Generic[P]):
     def read(self, prompt: Prompt, text: str, *, alternatives_above: float) -> Scored:
         """Return a given answer as if the model had said it, with what else it could have said at every step.
 
-        Its text is what the tokens say, which a tokenizer may have changed. Its keys and values stay, as those of an answer that was decoded.
+        Its text is what the tokens say, which a tokenizer may have changed. Its keys and values stay, as those of an
+        answer that was decoded.
         """
         ids = self._words.answer_ids(prompt, text)
         tokens = len(prompt.token_ids) + len(ids)
@@ -251,7 +252,8 @@ class TreeModel(Generic[P]):
         with self._network.decoding():
             started = self._network.forward_tokens, self._network.steps
             kept, tip, reused = self._kept_prefix(prompt, at_tip=True)
-            generation = read_answer(self.text(ids).strip(), ids, endings, self._rows_after(kept, tip, ids), alternatives_above)
+            rows = self._rows_after(kept, tip, ids)
+            generation = read_answer(self.text(ids).strip(), ids, endings, rows, alternatives_above)
             self._store.keep(kept)
             return Scored((generation,), self._cost(prompt, len(ids), reused, started))
 
