@@ -42,7 +42,7 @@ from sdlg.views.terminal import print_result
 
 ISOTONIC = IsotonicMap((0.0, 1.0, 2.0), (0.1, 0.1, 0.9))
 LOGISTIC = LogisticMap(-1.0, 2.0, 0.0, 3.0)
-KEEP = KeepRule(0.2, 0.7, 60, 9, 300, 0.08, 0.26)
+KEEP = KeepRule(0.2, 0.95, 0.7, 60, 4, 300)
 SKILL = Interval(0.1, 0.01, 0.2)
 MEASURE = find_measure("DSE").name
 
@@ -103,14 +103,21 @@ def test_no_risk_is_finer_than_the_answers_support():
     assert math.isnan(made.risk_at(math.nan))
 
 
+def test_what_is_promised_is_said_in_words():
+    assert KEEP.in_words(None) == ""
+    assert KEEP.in_words(True) == "; answered: at most 1 in 5 such answers is wrong"
+    assert replace(KEEP, wanted=0.15).in_words(True) == "; answered: at most 15% of such answers is wrong"
+    assert KEEP.in_words(False) == "; not sure enough to answer"
+
+
 def test_answers_are_kept_up_to_the_threshold_if_there_is_one():
     made = calibration()
     assert [made.keeps(value) for value in (0.7, 0.71, math.nan)] == [True, False, None]
     certainty = replace(made, origin=origin(higher_is_less_certain=False))
     assert [certainty.keeps(value) for value in (-0.7, -0.71)] == [True, False]
     assert calibration(keep=replace(KEEP, threshold=None)).keeps(0.0) is None
-    assert (KEEP.coverage, KEEP.error_rate) == (0.2, 0.15)
-    assert math.isnan(KeepRule(0.2, None, 0, 0, 300, None, None).error_rate)
+    assert (KEEP.coverage, KEEP.error_rate) == (0.2, 4 / 60)
+    assert math.isnan(KeepRule(0.2, 0.95, None, 0, 0, 300).error_rate)
 
 
 @given(st.floats(0, 1))
@@ -142,7 +149,7 @@ def test_a_result_has_the_risk_of_its_measure_by_any_name():
         risk = calibration().risk_of(result)
         assert risk.value == result.estimates[measures[0]].value
         assert (risk.probability, risk.keep) == (calibration().risk_at(risk.value), calibration().keeps(risk.value))
-        assert risk.sentence == in_words(risk.probability)
+        assert risk.sentence == f"{in_words(risk.probability)}; not sure enough to answer"
 
 
 def test_a_measure_without_a_value_gives_no_risk_but_says_so():
@@ -301,7 +308,9 @@ def test_the_packaged_calibrations_are_what_the_documentation_says():
 # -- files ------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("made", [calibration(), calibration(map=LOGISTIC), calibration(keep=replace(KEEP, low=None))])
+@pytest.mark.parametrize(
+    "made", [calibration(), calibration(map=LOGISTIC), calibration(keep=replace(KEEP, threshold=None))]
+)
 def test_a_file_gives_back_what_was_saved_to_the_last_bit(made, tmp_path):
     rough = np.nextafter(made.smallest, 1)
     made = replace(made, smallest=float(rough))

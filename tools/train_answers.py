@@ -137,7 +137,7 @@ def train(model: torch.nn.Module, tokenizer, chosen: argparse.Namespace) -> None
         averaged.load_state_dict(kept["averaged"])
         optimizer.load_state_dict(kept["optimizer"])
         seen, before = kept["seen"], kept["passed"]
-    dev = dev_pairs(chosen.data, 400)
+    dev = dev_pairs(chosen.data, 300)
     begun = saved = time.time()
     losses: list[float] = []
 
@@ -178,7 +178,7 @@ def train(model: torch.nn.Module, tokenizer, chosen: argparse.Namespace) -> None
         averaged.update_parameters(model)
         seen += len(batch)
         losses.append(loss.item())
-        if time.time() - saved > 400:
+        if time.time() - saved > 900:
             save(passed)
             saved, losses = time.time(), []
     save(passed)

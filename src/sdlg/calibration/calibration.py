@@ -74,19 +74,26 @@ class Origin:
 
 @dataclass(frozen=True, slots=True)
 class KeepRule:
-    """Up to which uncertainty answers may be kept so that no more than a wanted share of them is wrong.
+    """Up to which uncertainty answers may be kept so that, with some confidence, at most a wanted share is wrong.
 
-    The counts are out of fold: each answer was kept or rejected by a threshold that was chosen without it.
+    The promise is about answers of the same model to questions like those of the run. Questions of another kind,
+    another model or other options break it.
     """
 
     wanted: Number  # error rate
-    threshold: Number | None  # an uncertainty, as the map takes it; None: no threshold keeps to that rate
-    kept: Count
+    confidence: Number  # that the promise holds
+    threshold: Number | None  # an uncertainty, as the map takes it; None: no threshold could be shown to keep to it
+    kept: Count  # of the run's answers
     wrong: Count  # of those kept
     n: Count
-    low: Number | None  # 95 % interval of the error rate; None where nothing was kept
-    high: Number | None
     reason: str = ""  # why there is no threshold
+
+    def in_words(self, keep: bool | None) -> str:
+        """Return what the promise says of an answer that is kept, or is not; nothing where there is no promise."""
+        if keep is None:
+            return ""
+        part = f"1 in {round(1 / self.wanted)}" if abs(1 / self.wanted % 1) < 1e-6 else f"{self.wanted:.0%} of"
+        return f"; answered: at most {part} such answers is wrong" if keep else "; not sure enough to answer"
 
     @property
     def coverage(self) -> float:
@@ -184,8 +191,8 @@ class Calibration:
         value, measure = self.value_in(result), self.origin.measure
         if math.isnan(value):
             return AnswerRisk(None, f"no risk: {measure} has no value for this answer", self.basis, measure, None, None)
-        risk = self.risk_at(value)
-        return AnswerRisk(risk, in_words(risk), self.basis, measure, value, self.keeps(value))
+        risk, keep = self.risk_at(value), self.keeps(value)
+        return AnswerRisk(risk, f"{in_words(risk)}{self.keep.in_words(keep)}", self.basis, measure, value, keep)
 
     @property
     def basis(self) -> str:

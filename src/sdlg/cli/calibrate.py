@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 
 _EXAMPLES = """examples:
   sdlg calibrate runs/x -o risk.json                                   # semantic entropy of SDLG → risk
-  sdlg calibrate runs/x -o risk.json --error-rate 0.1 --plot risk.svg  # which answers to keep; the reliability plot
+  sdlg calibrate runs/x -o risk.json --error-rate 0.1 --confidence 0.95   # which answers to keep: a promise
+  sdlg calibrate runs/x -o risk.json --plot risk.svg                      # the reliability plot
   sdlg calibrate runs/x -o risk.json --method multinomial --measure SE_MS --metric exact_match --threshold 1
   sdlg ask "Who wrote Hamlet?" --calibration risk.json                 # "about 7 in 10 such answers are wrong"
 
@@ -100,6 +101,7 @@ def _keep_line(made: Calibration) -> str:
         return keep.reason
     side, value = ("≤", keep.threshold) if made.origin.higher_is_less_certain else ("≥", -keep.threshold)
     return (
-        f"keep answers {side} {value:.4g} for an error rate of {keep.wanted:.0%}: out of fold {keep.coverage:.0%} "
-        f"of the answers were kept, {keep.error_rate:.0%} of them wrong ({keep.low:.0%} to {keep.high:.0%})"
+        f"keep answers {side} {value:.4g}: at most {keep.wanted:.0%} of them are wrong, with {keep.confidence:.0%} "
+        f"confidence; that answers {keep.coverage:.0%} of the questions ({keep.wrong} of {keep.kept} wrong here). "
+        "It holds for this model, these options and questions like these"
     )

@@ -39,7 +39,8 @@ class Choice:
     )
     threshold: float = _option(0.5, "X", "an answer with a lower score of the metric is wrong")
     map: str = _option(AUTO, "{auto,isotonic,logistic}", "auto takes the one with the lower out-of-fold Brier score")
-    error_rate: float = _option(0.2, "X", "find up to which value answers can be kept for this error rate")
+    error_rate: float = _option(0.2, "X", "find up to which value at most this share of the kept answers is wrong")
+    confidence: float = _option(0.95, "X", "that this promise holds")
     folds: int = _option(5, "N", "of the cross-validation")
     seed: int = _option(0, "N", "of the folds and of the intervals")
 
@@ -47,6 +48,8 @@ class Choice:
         pick("map", dict.fromkeys((AUTO, *MAPS)), self.map)
         if not 0 < self.error_rate < 1:
             raise BadOption(f"error_rate must be above 0 and below 1, not {self.error_rate}")
+        if not 0 < self.confidence < 1:
+            raise BadOption(f"confidence must be above 0 and below 1, not {self.confidence}")
         if self.folds < 2:
             raise BadOption(f"folds must be at least 2, not {self.folds}")
         if not 0 <= self.seed < 2**32:

@@ -10,16 +10,17 @@ logistic  logit of the risk linear in the uncertainty, by maximum likelihood wit
 Brier = mean (risk − wrong)²        skill = 1 − Brier / Brier of the base rate
 ECE   = Σ_b (n_b / n) |mean risk − share of wrong answers|, over bins of equal mass
 
-threshold of the keep rule = the largest uncertainty such that the mean risk of the answers up to it is at most the
-wanted error rate. The mean risk by the map, not the share of wrong answers, which is luck among the first few answers
-(simulated with n = 300 and a rate out of reach, shares find a threshold in half of the runs, logistic maps in 1 %).
+The keep rule is learn-then-test. Thresholds on a grid that was fixed before are tested in their order, from the most
+certain answers on: each must refuse "more than the wanted share is wrong" by the exact binomial test, and the first
+that does not ends its chain. Chains begin where 1, 2 and 4 times as many answers are kept as could prove anything, at a
+third of the error each. So the promise fails in at most 1 − confidence of all runs, whatever the measure is worth.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -32,6 +33,7 @@ from .resampling import Array, resample_counts
 from .statistics import RESAMPLES, auroc
 
 try:
+    from scipy.stats import binom
     from sklearn.isotonic import IsotonicRegression
     from sklearn.linear_model import LogisticRegression
     from sklearn.model_selection import StratifiedKFold
@@ -39,7 +41,11 @@ except ImportError as error:
     raise RunError("calibrating needs scikit-learn: pip install 'sdlg[eval]'") from error
 
 FEW_ANSWERS, FEW_OF_A_CLASS = 200, 30
-FEWEST_KEPT = 20  # of fewer answers an error rate means little
+_CHAINS = (1, 2, 4)
+_STEPS = np.linspace(-1.0, 1.0, 801)[1:-1]
+_GRID: Array = _STEPS / (
+    1 - np.abs(_STEPS)
+)  # thresholds, fixed before any answer is seen: dense around 0, from −400 to 400
 _MOST_BINS, _FEWEST_PER_BIN = 10, 20
 _SIMULATIONS = 200
 
@@ -67,7 +73,7 @@ def fit_risk(uncertainty: ArrayLike, wrong: ArrayLike, choice: Choice) -> RiskFi
     fits = {kind: _cross_fit(FITTERS[kind], values, verdicts, choice, smallest) for kind in choice.maps}
     briers = {kind: float(np.mean((fit.risks - verdicts) ** 2)) for kind, fit in fits.items()}
     best = min(briers, key=lambda kind: briers[kind])
-    keep = keep_answers(values, verdicts, fits[best], choice.error_rate)
+    keep = keep_answers(values, verdicts, choice.error_rate, choice.confidence)
     judged = judge_risks(values, verdicts, fits[best], choice, briers)
     return RiskFit(
         map=fits[best].map,
@@ -77,7 +83,7 @@ def fit_risk(uncertainty: ArrayLike, wrong: ArrayLike, choice: Choice) -> RiskFi
         risks=fits[best].risks,
         out_of_fold=judged,
         keep=keep,
-        notes=tuple(_findings(verdicts, best, judged, keep)),
+        notes=tuple(_findings(verdicts, best, judged)),
     )
 
 
@@ -211,54 +217,35 @@ def _ece_if_perfect(risks: Array, labels: NDArray[np.int64], seed: int) -> float
 # -- keeping answers --------------------------------------------------------------------------------------------
 
 
-def keep_answers(values: Array, wrong: Array, fit: CrossFit, wanted: float) -> KeepRule:
-    """Choose the threshold on all answers; count under thresholds that did not know the answer's fold."""
-    is_kept = np.zeros(len(values), dtype=bool)
-    for fold in fit.folds:
-        is_kept[fold.held_out] = values[fold.held_out] <= choose_threshold(
-            values[fold.others], fold.risks[fold.others], wanted
-        )
-    threshold = choose_threshold(values, fit.own_risks, wanted)
-    count, failures = int(is_kept.sum()), int(wrong[is_kept].sum())
-    low, high = wilson(failures, count) if count else (None, None)
-    rule = KeepRule(wanted, None, count, failures, len(values), low, high)
-    reason = _why_none(rule, threshold, values, fit.own_risks)
-    return replace(rule, reason=reason) if reason else replace(rule, threshold=threshold)
+def keep_answers(values: Array, wrong: Array, wanted: float, confidence: float) -> KeepRule:
+    """Return the largest threshold up to which at most the wanted share is wrong, with that confidence."""
+    error = (1 - confidence) / len(_CHAINS)
+    fewest = math.ceil(math.log(error) / math.log(1 - wanted))  # if all are right
+    kept = (values[None, :] <= _GRID[:, None]).sum(axis=1)
+    failures = ((values[None, :] <= _GRID[:, None]) * wrong).sum(axis=1)
+    passes = binom.cdf(failures, kept, wanted) <= error
+    best = -1
+    for times in _CHAINS:
+        chain = np.flatnonzero(kept >= times * fewest)
+        if chain.size and passes[chain[0]]:
+            ends = np.flatnonzero(~passes[chain])
+            best = max(best, int(chain[ends[0] - 1] if ends.size else chain[-1]))
+    if best < 0:
+        return KeepRule(wanted, confidence, None, 0, 0, len(values), _why_none(values, wrong, wanted, fewest))
+    return KeepRule(wanted, confidence, float(_GRID[best]), int(kept[best]), int(failures[best]), len(values))
 
 
-def choose_threshold(values: Array, risks: Array, wanted: float) -> float:
-    """Return the largest value such that the mean risk of the answers up to it is as wanted; NaN if there is none."""
-    distinct, sizes, means = _up_to(values, risks)
-    good = np.flatnonzero((means <= wanted) & (sizes >= FEWEST_KEPT))
-    return float(distinct[good[-1]]) if good.size else math.nan
+def _why_none(values: Array, wrong: Array, wanted: float, fewest: int) -> str:
+    if len(values) < fewest:
+        return f"{len(values)} answers are too few to show an error rate of {wanted:.0%}; at least {fewest} are needed"
+    first = np.argsort(values, kind="stable")[:fewest]
+    return (
+        f"no threshold can be shown to keep to an error rate of {wanted:.0%}: "
+        f"of the {fewest} most certain answers {wrong[first].sum():.0f} are wrong"
+    )
 
 
-def _up_to(values: Array, risks: Array) -> tuple[Array, Array, Array]:
-    """Return each distinct value, how many answers lie up to it, and their mean risk."""
-    distinct, place = np.unique(values, return_inverse=True)
-    sizes = np.cumsum(np.bincount(place)).astype(np.float64)
-    return distinct, sizes, np.cumsum(np.bincount(place, weights=risks)) / sizes
-
-
-def _why_none(rule: KeepRule, threshold: float, values: Array, risks: Array) -> str:
-    if rule.n < FEWEST_KEPT:
-        return f"{rule.n} answers are too few to speak of an error rate; there must be {FEWEST_KEPT}"
-    if math.isnan(threshold):
-        _, sizes, means = _up_to(values, risks)
-        first = int(np.flatnonzero(sizes >= FEWEST_KEPT)[0])
-        return (
-            f"no threshold reaches an error rate of {rule.wanted:.0%}: "
-            f"even the {sizes[first]:.0f} most certain answers have a mean risk of {means[first]:.0%}"
-        )
-    if rule.kept < FEWEST_KEPT or (rule.low or 0.0) > rule.wanted:
-        return (
-            f"no threshold holds to an error rate of {rule.wanted:.0%} on answers that it was not chosen on: "
-            f"it would keep {rule.kept} of {rule.n}, {rule.wrong} of them wrong"
-        )
-    return ""
-
-
-def _findings(wrong: Array, best: str, judged: OutOfFold, keep: KeepRule) -> Iterator[str]:
+def _findings(wrong: Array, best: str, judged: OutOfFold) -> Iterator[str]:
     """Return what a reader of the calibration must know."""
     n, (fewest, name) = len(wrong), min((int(wrong.sum()), "wrong"), (int((1 - wrong).sum()), "right"))
     if len(judged.brier_of_maps) > 1:
@@ -268,8 +255,3 @@ def _findings(wrong: Array, best: str, judged: OutOfFold, keep: KeepRule) -> Ite
         yield f"this rests on {n} answers, only {fewest} of them {name}: take the risks as rough"
     if judged.skill.low <= 0:
         yield "the map is not shown to be better than the base rate alone: its skill may be 0"
-    if keep.threshold is not None and keep.error_rate > keep.wanted + 0.01:
-        yield (
-            f"of the answers kept out of fold {keep.error_rate:.0%} were wrong, not {keep.wanted:.0%}: "
-            "ask for a lower rate to be safe"
-        )
