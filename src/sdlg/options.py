@@ -32,6 +32,7 @@ EngineName = Literal["auto", "transformers", "llama.cpp"]
 Method = Literal["sdlg", "multinomial", "arithmetic", "beam", "diverse_beam"]
 
 QWEN_CODER, SMOLLM2, GEMMA3 = "qwen2.5-coder-1.5b", "smollm2", "gemma3-270m"  # language models fetched by name
+CATALOGUE_MODELS = (QWEN_CODER, SMOLLM2, GEMMA3)
 NLI_MINILM, NLI_MPNET = "nli-minilm", "nli-mpnet"  # judges of meaning that come with the package
 MINILM, MPNET = "minilm", "all-mpnet-base-v2"  # encoders fetched by name
 EMBEDDED_JUDGES: Mapping[str, str] = {NLI_MINILM: MINILM, NLI_MPNET: MPNET}  # and their bases

@@ -1,0 +1,1 @@
+"""Where people work already: each file fits sdlg into one other package, which is an extra of its own."""

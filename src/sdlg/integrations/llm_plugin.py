@@ -1,0 +1,82 @@
+"""A plug-in of `llm`: `llm doubt` asks any model that llm knows several times; our own models are `-m sdlg/NAME`.
+
+`llm doubt` needs nothing but answers, so shares are frequencies. With `-m sdlg/…` the answer comes with its uncertainty
+in the log (`llm logs --json`, `response_json`).
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from functools import cache
+from typing import Any
+
+import click
+import llm
+
+from ..options import CATALOGUE_MODELS, DEFAULT_NLI
+
+_FEWEST = 2
+
+
+@cache
+def _pipeline(model: str | None) -> Any:
+    from ..pipeline import Pipeline
+
+    return Pipeline(model, DEFAULT_NLI)
+
+
+@llm.hookimpl
+def register_commands(cli: click.Group) -> None:
+    """Add `llm doubt`."""
+
+    @cli.command(name="doubt")
+    @click.argument("question")
+    @click.option("-m", "--model", "model_id", help="a model that llm knows (default: llm's own)")
+    @click.option("-s", "--system", help="instructions for the model")
+    @click.option("-n", "--answers", default=5, show_default=True, help="how often it is asked")
+    def doubt(question: str, model_id: str | None, system: str | None, answers: int) -> None:
+        """Ask a model several times, and show how its answers spread over meanings."""
+        if answers < _FEWEST:
+            raise click.ClickException(f"at least {_FEWEST} answers are needed to compare them")
+        if not question.strip():
+            raise click.ClickException("the question is empty")
+        model = llm.get_model(model_id)
+        texts = []
+        for number in range(answers):
+            click.echo(f"asking {model.model_id}: {number + 1}/{answers}", err=True)
+            texts.append(model.prompt(question, system=system, stream=False).text().strip())
+        from rich.console import Console
+
+        from ..views.terminal import print_result
+
+        print_result(Console(highlight=False, file=sys.stdout), _pipeline(None).score(question, texts))
+
+
+@llm.hookimpl
+def register_models(register: Any) -> None:
+    """Our own models, answered with their uncertainty."""
+    for name in CATALOGUE_MODELS:
+        register(SdlgModel(name))
+
+
+class SdlgModel(llm.Model):
+    """A model of `sdlg models`. Its answers carry `uncertainty` in the response's JSON."""
+
+    can_stream = False
+
+    def __init__(self, name: str) -> None:
+        self.model_id, self.name = f"sdlg/{name}", name
+
+    def execute(self, prompt: Any, stream: bool, response: Any, conversation: Any) -> Iterator[str]:
+        """Answer, and keep how sure the model is."""
+        turns: list[dict[str, str]] = [{"role": "system", "content": prompt.system}] if prompt.system else []
+        for earlier in conversation.responses if conversation else ():
+            turns += [
+                {"role": "user", "content": earlier.prompt.prompt},
+                {"role": "assistant", "content": earlier.text()},
+            ]
+        result = _pipeline(self.name).ask(messages=[*turns, {"role": "user", "content": prompt.prompt}])
+        meanings = [{"text": one.text, "share": one.share} for one in result.meanings]
+        response.response_json = {"uncertainty": {"semantic_entropy": result.semantic_entropy, "meanings": meanings}}
+        yield result.answer.text

@@ -1,0 +1,69 @@
+"""Tools for agents (MCP): an answer with how sure the model is, a given text sentence by sentence, given answers.
+
+In: a pipeline and the limits of a server. Out: an MCP server, which the caller runs. Limits and deadlines are those of
+`sdlg serve`. Nothing is written to disk.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mcp.server.mcpserver import MCPServer
+
+from .. import __version__
+from ..concurrency.in_flight import in_thread
+from ..pipeline import Pipeline
+from ..result import Result
+from ..serving.asked import Asked, asked_by
+from ..serving.bodies import UncertaintyBody
+from ..serving.replies import uncertainty_dict
+from ..serving.settings import Settings
+
+_INSTRUCTIONS = (
+    "Measures how sure a local language model is of what it means. Percentages say how often the model would give a "
+    "meaning if asked again; they are not chances that it is true."
+)
+
+
+def mcp_server(pipeline: Pipeline, settings: Settings) -> MCPServer:
+    """Return the server with its three tools."""
+    server = MCPServer("sdlg", instructions=_INSTRUCTIONS, version=__version__)
+    limits = settings.widened(pipeline.options)
+
+    async def measured(**body: Any) -> dict[str, Any]:
+        asked = asked_by(pipeline, limits, UncertaintyBody(**{k: v for k, v in body.items() if v is not None}))
+        return _told(await _run(asked, limits.deadline))
+
+    @server.tool()
+    async def ask_with_uncertainty(
+        question: str, context: str | None = None, samples: int | None = None, max_tokens: int | None = None
+    ) -> dict[str, Any]:
+        """Answer a question with the local model and say how sure it is of what it means, with its other meanings."""
+        return await measured(question=question, context=context, samples=samples, max_tokens=max_tokens)
+
+    @server.tool()
+    async def check_text(question: str, text: str, context: str | None = None) -> dict[str, Any]:
+        """Check a text that answers a question, sentence by sentence: where would the local model say otherwise?"""
+        return await measured(question=question, answer=text, context=context)
+
+    @server.tool()
+    async def score_answers(question: str, answers: list[str]) -> dict[str, Any]:
+        """Group several answers to one question by meaning, and measure how they are spread (semantic entropy)."""
+        return await measured(question=question, answers=answers)
+
+    return server
+
+
+async def _run(asked: Asked, seconds: float) -> Result:
+    return await in_thread(lambda: asked.answer(None), seconds=seconds)
+
+
+def _told(result: Result) -> dict[str, Any]:
+    """What an agent can use: no tokens, no tables."""
+    told = uncertainty_dict(result, "summary")
+    meanings = [
+        {"text": one.text, "share": one.share, "low": one.low, "high": one.high, "kind": one.kind}
+        for one in result.meanings
+    ]
+    kept = ("reading", "semantic_entropy", "risk", "sentences", "notes")
+    return {"answer": result.answer.text, "meanings": meanings, **{name: told[name] for name in kept}}
