@@ -51,7 +51,8 @@ def judged_same(nli: NliModel, pairs: list[Pair], equivalence: Equivalence) -> f
     """The share of pairs that clustering puts into one cluster."""
     options = Clustering(equivalence=equivalence)
     together = [
-        cluster_answers(question, [one, other], nli.judge, options).numbers == (0, 0) for question, one, other in pairs
+        cluster_answers(question, [one, other], nli.judge, options, nli=nli.name).numbers == (0, 0)
+        for question, one, other in pairs
     ]
     return sum(together) / len(together)
 

@@ -19,7 +19,8 @@ def add_mcp(commands: Any) -> None:
     """Add the command and its flags."""
     mcp = commands.add_parser(
         "mcp", help="tools for agents (MCP): ask with uncertainty, check a text, score answers",
-        usage="sdlg mcp [options]", epilog=_EXAMPLES, description="Speak the Model Context Protocol on standard input and output.",
+        usage="sdlg mcp [options]", epilog=_EXAMPLES,
+        description="Speak the Model Context Protocol on standard input and output.",
     )  # fmt: skip
     mcp.set_defaults(run=_mcp)
     add_models(mcp)
