@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import accumulate
 
 from sdlg.clustering.declining import declines
@@ -21,11 +22,12 @@ from sdlg.records import (
     Generation,
     Question,
     Sample,
+    Sentence,
     Setup,
     Substitution,
     Word,
 )
-from sdlg.result import SEMANTIC_ENTROPY, SHARE_ENTROPY, Result
+from sdlg.result import MEAN_SENTENCE_ENTROPY, SEMANTIC_ENTROPY, SHARE_ENTROPY, Result
 from sdlg.scoring.alignment import word_spans
 
 Share = tuple[float, float, float] | None  # low, probability, high; None: nothing was drawn
@@ -146,6 +148,23 @@ def _estimate(value: float, low: float | None = None, high: float | None = None)
     return Estimate(value, "nats", True, {}, low, high)
 
 
+def made_long(parts: Sequence[tuple[str, Sequence[Meaning] | None]], between: str = " ", **fields) -> Result:
+    """Return the result of a long answer: each sentence with its meanings, its own first; None: a lead-in."""
+    text, sentences = "", []
+    for said, meanings in parts:
+        text += between if text else ""
+        start, text = len(text), text + said
+        one = Sentence(said, start, len(text), "lead" if meanings is None else "claim")
+        if meanings is not None:
+            own = made([((said,), meanings[0][1]), *meanings[1:]])
+            names = ("clusters", "estimates", "coverage", "words", "samples", "draws", "candidates")
+            one = replace(one, **{name: getattr(own, name) for name in names})
+        sentences.append(one)
+    whole = made([((text,), None)], **fields)
+    estimates = {SEMANTIC_ENTROPY: _estimate(2.1), MEAN_SENTENCE_ENTROPY: _estimate(0.9)}
+    return replace(whole, estimates=estimates, coverage=None, sentences=tuple(sentences))
+
+
 LONG = " ".join(["word"] * 400)
 RIVER = "The longest river is the"
 RESULTS: dict[str, Result] = {
@@ -178,3 +197,19 @@ RESULTS: dict[str, Result] = {
     "given": made([((CANBERRA,), None), ((SYDNEY,), None)], method="given", model=None, coverage=None, words=()),
     "undefined": made([((CANBERRA,), None)], estimates={SEMANTIC_ENTROPY: _estimate(math.nan)}, coverage=None),
 }
+
+CURIE = made_long(
+    [
+        ("Here is what I know:", None),
+        (
+            "Marie Curie was a physicist.",
+            [(("",), (0.9, 0.95, 1.0)), (("Marie Curie was a chemist.",), (0.0, 0.05, 0.1))],
+        ),
+        (
+            "She named radium after her father.",
+            [(("",), (0.1, 0.2, 0.4)), (("She named it after rays.",), (0.4, 0.8, 0.9))],
+        ),
+        ("She won two prizes.", [(("",), (0.3, 0.5, 0.7)), (("She won one prize.", "She won 1."), (0.3, 0.5, 0.7))]),
+    ],
+    question="Tell me about Marie Curie.",
+)

@@ -22,7 +22,7 @@ from browser import (  # noqa: F401 (fixtures)
     streamed,
     stub,
 )
-from results import CANBERRA, EVIL, QUESTION, RESULTS, RISK, SYDNEY, made
+from results import CANBERRA, CURIE, EVIL, QUESTION, RESULTS, RISK, SYDNEY, made, made_long
 from sdlg.browser import NAMES, VIEW, static_files, static_text, view_script
 from sdlg.result import Result, percent, share_text
 from sdlg.views.html_file import result_page
@@ -210,6 +210,39 @@ def test_five_thousand_words_stay_readable(shown):
     assert page.locator(".tree ul > li").first.text_content().count("word") == 5000
 
 
+def test_a_long_answer_is_shaded_by_sentence_and_a_sentence_opens_its_meanings(shown):
+    page = shown(CURIE)
+    sentences = page.locator(".sentence")
+    shades = sentences.evaluate_all("all => all.map((one) => Number(one.style.getPropertyValue('--shade')))")
+    assert shades == pytest.approx([0.05, 0.8, 0.5])
+    assert page.locator(".unmeasured").all_text_contents() == ["Here is what I know:"]
+    assert page.locator(".answer > .text").inner_text().startswith("Here is what I know: Marie Curie was a physicist.")
+    assert "2 of 3 measured sentences" in page.locator(".reading").inner_text().lower()
+    assert page.locator(".shaky > li > strong").all_text_contents() == [
+        "She named radium after her father.",
+        "She won two prizes.",
+    ]
+    sentences.first.focus()
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("Enter")
+    panel = page.locator(".panel").first
+    assert panel.is_visible()
+    assert "She named it after rays." in panel.inner_text()
+    page.keyboard.press("Escape")
+    assert not panel.is_visible()
+    assert accessibility_violations(page) == []
+
+
+def test_twenty_sentences_stay_readable_on_a_phone(shown):
+    others = [(("",), (0.1, 0.4, 0.6)), ((f"Something {'else ' * 20}.",), (0.3, 0.6, 0.8))]
+    parts = [(f"Sentence number {n} says something rather long about it.", others) for n in range(20)]
+    page = shown(made_long(parts), **PHONE)
+    assert overflow(page) <= 0
+    page.locator(".sentence").last.click()
+    assert overflow(page) <= 0
+    assert page.locator(".sentence").count() == 20
+
+
 def test_samples_that_were_drawn_are_no_tree(shown):
     page = shown(RESULTS["multinomial"])
     assert "first of the answers drawn" in page.inner_text(".answer")
@@ -277,7 +310,7 @@ def ask_on(page, question: str = QUESTION) -> None:
 
 
 def test_the_words_are_the_same_in_both_languages(open_page, stub):  # noqa: F811
-    results = list(RESULTS.values())
+    results = [*RESULTS.values(), CURIE]
     for low, high in ((0.0, 0.08), (0.0, 0.1), (0.005, 0.125), (0.1, 0.3), (0.2, 0.8), (0.505, 0.605), (0.9, 1.0)):
         own, other = (
             ((CANBERRA,), (low, (low + high) / 2, high)),
