@@ -550,3 +550,78 @@ def test_the_documentation_has_examples_metrics_and_limits(server):
     for name, value in LIMITS.items():
         assert f"`{name}`" in text
         assert f"{value:,}" in text or f"{value:g}" in text
+
+
+# -- long answers -------------------------------------------------------------------------------------------------
+
+LONG = {
+    "": {"It": 1.0},
+    "It": {" is": 1.0},
+    "It is": {" Paris": 0.6, " Lyon": 0.4},
+    "It is Paris": {".": 1.0},
+    "It is Lyon": {".": 1.0},
+    "It is Paris.": {" Few": 1.0},
+    "It is Lyon.": {" Few": 1.0},
+    "It is Paris. Few": {" doubt": 0.5, " know": 0.5},
+    "It is Paris. Few doubt": {" it": 1.0},
+    "It is Paris. Few know": {" it": 1.0},
+    "It is Paris. Few doubt it": {".": 1.0},
+    "It is Paris. Few know it": {".": 1.0},
+}
+
+
+@pytest.fixture(scope="module")
+def long_server():
+    with running(Talking(LONG)) as server:
+        yield server
+
+
+def test_a_long_answer_comes_sentence_by_sentence_to_openais_client(long_server):
+    with openai.OpenAI(base_url=f"{long_server.url}/v1", api_key="none", max_retries=0) as client:
+        reply = client.chat.completions.create(model="scripted", extra_body={"uncertainty": "sentences"}, **CHAT)
+        told = reply.uncertainty
+        assert [one["text"] for one in told["sentences"]] == ["It is Paris.", "Few doubt it."]
+        assert told["sentences"][0]["clusters"][0]["share"] == pytest.approx(0.6, abs=0.25)
+        assert told["semantic_entropy"] >= told["mean_sentence_entropy"]
+        chunks = client.chat.completions.create(
+            model="scripted", stream=True, extra_body={"uncertainty": "sentences"}, **CHAT
+        )
+        said = [chunk.uncertainty for chunk in chunks if getattr(chunk, "uncertainty", None)]
+    sentences = [one for one in said if one.get("type") == "sentence"]
+    assert [one["text"] for one in sentences] == ["It is Paris.", "Few doubt it."]
+    assert said.index(sentences[-1]) < len(said) - 1  # the whole comes after its parts
+    assert said[-1]["sentences"] == told["sentences"]
+
+
+def test_our_stream_has_an_event_for_each_sentence(long_server):
+    events, _ = long_server.events("/v1/uncertainty", ASKED)
+    kinds = [event["type"] for event in events]
+    assert kinds.count("sentence") == 2
+    assert kinds[-1] == "result"
+    result = events[-1]["result"]
+    jsonschema.validate(result, SCHEMA)
+    assert [one["text"] for one in result["sentences"]] == ["It is Paris.", "Few doubt it."]
+
+
+def test_no_sentence_is_measured_where_nothing_is_wanted(long_server):
+    reply = long_server.post("/v1/chat/completions", {**CHAT, "uncertainty": False}).json()
+    assert "uncertainty" not in reply
+    assert reply["choices"][0]["message"]["content"] == "It is Paris. Few doubt it."
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"answer": "Paris."}, ["cannot read given texts"]),
+        ({"answer": "  "}, ["empty"]),
+        ({"answer": "Paris.", "method": "multinomial"}, ["leave out"]),
+        ({"answer": "x" * 40_000}, ["32768"]),
+        ({"answer": "Paris.", "answers": ["Lyon"]}, ["leave out answer"]),
+        ({"options": {"most_sentences": 1000}}, ["most_sentences", "40"]),
+    ],
+)
+def test_a_text_that_cannot_be_checked_is_refused(long_server, changes, words):
+    response = long_server.post("/v1/uncertainty", {**ASKED, **changes})
+    assert response.status_code in (400, 422)
+    for word in words:
+        assert word in error_of(response)["message"]
