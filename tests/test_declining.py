@@ -7,6 +7,7 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
+from fakes import fake_pipeline
 from results import RESULTS, made
 from sdlg.clustering import cluster_answers
 from sdlg.clustering.declining import declines
@@ -99,3 +100,18 @@ def shown(result) -> str:
     console = Console(file=StringIO(), width=100)
     print_result(console, result)
     return console.file.getvalue()
+
+
+def test_they_can_be_left_out_of_the_estimates():
+    script = {"": {"Paris": 0.5, "I don't know": 0.3, "Lyon": 0.2}}
+    as_meaning = fake_pipeline(script, {}, draws=0).ask("Where?")
+    left_out = fake_pipeline(script, {}, draws=0, declining="left_out").ask("Where?")
+    without = fake_pipeline({"": {"Paris": 0.5, "Lyon": 0.2}}, {}, draws=0).ask("Where?")
+    assert left_out.semantic_entropy == pytest.approx(without.semantic_entropy)
+    assert left_out.semantic_entropy < as_meaning.semantic_entropy
+    assert [one.text for one in left_out.clusters] == [one.text for one in as_meaning.clusters]  # they are still shown
+    refusing = {"": {"I don't know": 0.6, "Paris": 0.4}}
+    assert (
+        fake_pipeline(refusing, {}, draws=0, declining="left_out").ask("Where?").semantic_entropy
+        == fake_pipeline(refusing, {}, draws=0).ask("Where?").semantic_entropy
+    )

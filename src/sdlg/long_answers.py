@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from .measures import inputs_of
 from .measures.measuring import Measurements, measure
-from .measures.shares import numbered
+from .measures.shares import counted, numbered
 from .options import NONE
 from .progress import Progress, Watch
 from .records import Cost, Estimate, Sampled, Sentence, Word
@@ -53,7 +53,8 @@ def measure_sentences(
 def _result_of(plain: Pipeline, request: SamplingRequest, one: SentenceOfAnswer, sampled: Sampled) -> Result:
     asked = one.asked(request.question)
     sampled = plain.cluster(asked, sampled, plain.models.nli.judge)
-    inputs = inputs_of(sampled.samples, sampled.draws)
+    told = counted(sampled, plain.options)
+    inputs = inputs_of(told.samples, told.draws)
     return plain.result_of(asked, sampled, measure(inputs, asked, plain.measures, plain.measuring_models()))
 
 

@@ -27,6 +27,7 @@ Positions = Literal["word_starts", "all"]
 Banned = Literal["none", "format"]
 Equivalence = Literal["answers", "strict", "not_contradiction"]
 Linkage = Literal["greedy_first", "components"]
+Declining = Literal["meaning", "left_out"]
 Unit = Literal["auto", "answer", "sentences"]
 EngineName = Literal["auto", "transformers", "llama.cpp"]
 Method = Literal["sdlg", "multinomial", "arithmetic", "beam", "diverse_beam"]
@@ -163,6 +164,9 @@ class Clustering(_Checked):
         Equivalence, "they answer the question alike (fitted on judged answers), both entail, or none contradicts"
     )
     linkage: Linkage = _one_of(Linkage, "join the first cluster that matches, or all clusters that match")
+    declining: Declining = _one_of(
+        Declining, "in the estimates, answers that decline to answer are a meaning like others, or are left out"
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -246,6 +250,7 @@ class OptionNames(TypedDict, total=False):
 
     samples: int
     unexplored: float
+    declining: Declining
     unit: Unit
     sentence_samples: int
     most_sentences: int

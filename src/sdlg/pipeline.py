@@ -28,7 +28,7 @@ from .measures.branches import explored_mass
 from .measures.headline import sample_weights, semantic_entropy
 from .measures.inputs import MeasuringModels, evidence_dict, with_evidence
 from .measures.measuring import Measurements, measure
-from .measures.shares import meanings_of, numbered, share_entropy_estimate
+from .measures.shares import counted, meanings_of, numbered, share_entropy_estimate
 from .measures.table import find_measures
 from .measures.words import words_with_meanings
 from .nli.language_model_judge import LanguageModelJudge
@@ -166,7 +166,8 @@ class Pipeline:
             sampled = self.sample(asked, answer=initial, watch=show)
             show(Progress("clusters", ""))
             sampled = self.cluster(asked, sampled, self.models.nli.judge)
-            measured = measure(inputs_of(sampled.samples, sampled.draws), asked, self.measures, self.measuring_models())
+            told = counted(sampled, self.options)
+            measured = measure(inputs_of(told.samples, told.draws), asked, self.measures, self.measuring_models())
             return self.result_of(asked, sampled, measured)
 
     async def ask_async(
@@ -302,9 +303,10 @@ class Pipeline:
         """Put together what was sampled, clustered and measured: arithmetic only."""
         started, inputs = time.perf_counter(), inputs_of(sampled.samples)
         weights = sample_weights(inputs)
-        estimates = {SEMANTIC_ENTROPY: semantic_entropy(inputs)}
-        if sampled.draws is not None:
-            estimates[SHARE_ENTROPY] = share_entropy_estimate(sampled.samples, sampled.draws)
+        told = counted(sampled, self.options)
+        estimates = {SEMANTIC_ENTROPY: semantic_entropy(inputs_of(told.samples))}
+        if told.draws is not None:
+            estimates[SHARE_ENTROPY] = share_entropy_estimate(told.samples, told.draws)
         result = Result(
             question=question,
             model=None if self.method == GIVEN else self.models.model_name,

@@ -18,6 +18,7 @@ from ..errors import BadQuestion, PromptTooLong
 from ..loaded import Models
 from ..measures import inputs_of
 from ..measures.measuring import Measurements, measure, measure_all, needed_fields
+from ..measures.shares import counted
 from ..measures.table import find_measure
 from ..options import DEFAULT_NLI, NONE
 from ..pipeline import Pipeline
@@ -198,6 +199,7 @@ class _Measuring:
         """Some measures are about the answer: it then comes first, with as many samples as make N with it."""
         answer = self._generated.answer
         assert answer is not None
+        sampled = counted(sampled, self._plan.options.clustering)
         if sampled.samples[0].generation.identity == answer.generation.identity:
             return [_Part(sampled.samples, sampled.draws, names)]
         about = tuple(name for name in names if find_measure(name).of_answer)

@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ..clustering.declining import declines
+from ..options import Clustering
 from ..records import Cluster, Draws, Estimate, MeaningKind, Sample, Sampled
 from .base import OURS, Array, MeasureInputs, as_measure, given
 from .headline import cluster_score_shares
@@ -125,6 +126,20 @@ def numbered(sampled: Sampled, numbers: Sequence[int]) -> Sampled:
     beside = sampled.draws.beside
     drawn = tuple(replace(draw, cluster=next(left)) for draw in sampled.draws.samples) if beside else samples
     return replace(sampled, samples=samples, draws=replace(sampled.draws, samples=drawn))
+
+
+def counted(sampled: Sampled, options: Clustering) -> Sampled:
+    """Return what the estimates are made from: all, or only what answers, if the first sample does."""
+    if options.declining == "meaning" or declines(sampled.samples[0].text):
+        return sampled
+    samples = tuple(one for one in sampled.samples if not declines(one.text))
+    draws = sampled.draws
+    if draws is not None:
+        drawn = tuple(one for one in draws.samples if not declines(one.text)) if draws.beside else samples
+        draws = replace(draws, samples=drawn)
+    every = (*samples, *(draws.samples if draws is not None and draws.beside else ()))
+    places = {number: place for place, number in enumerate(dict.fromkeys(one.cluster for one in every))}
+    return numbered(replace(sampled, samples=samples, draws=draws), [places[one.cluster] for one in every])
 
 
 def meanings_of(inputs: MeasureInputs, sampled: Sampled) -> tuple[Cluster, ...]:
