@@ -9,13 +9,18 @@ from __future__ import annotations
 from typing import Any
 
 from mcp.server.mcpserver import MCPServer
+from mcp.server.mcpserver.exceptions import ToolError
+from pydantic import ValidationError
 
 from .. import __version__
 from ..concurrency.in_flight import in_thread
+from ..errors import SdlgError
 from ..pipeline import Pipeline
 from ..result import Result
-from ..serving.asked import Asked, asked_by
+from ..schema import first_fault
+from ..serving.asked import asked_by
 from ..serving.bodies import UncertaintyBody
+from ..serving.failures import Failure
 from ..serving.replies import uncertainty_dict
 from ..serving.settings import Settings
 
@@ -31,8 +36,13 @@ def mcp_server(pipeline: Pipeline, settings: Settings) -> MCPServer:
     limits = settings.widened(pipeline.options)
 
     async def measured(**body: Any) -> dict[str, Any]:
-        asked = asked_by(pipeline, limits, UncertaintyBody(**{k: v for k, v in body.items() if v is not None}))
-        return _told(await _run(asked, limits.deadline))
+        try:
+            asked = asked_by(pipeline, limits, UncertaintyBody(**{k: v for k, v in body.items() if v is not None}))
+            return _told(await in_thread(lambda: asked.answer(None), seconds=limits.deadline))
+        except (SdlgError, Failure) as error:
+            raise ToolError(str(error)) from error
+        except ValidationError as error:
+            raise ToolError(first_fault(error)) from error
 
     @server.tool()
     async def ask_with_uncertainty(
@@ -52,10 +62,6 @@ def mcp_server(pipeline: Pipeline, settings: Settings) -> MCPServer:
         return await measured(question=question, answers=answers)
 
     return server
-
-
-async def _run(asked: Asked, seconds: float) -> Result:
-    return await in_thread(lambda: asked.answer(None), seconds=seconds)
 
 
 def _told(result: Result) -> dict[str, Any]:
