@@ -44,7 +44,7 @@ class Settings:
         """Return settings that allow what the server itself does by default."""
         return replace(
             self,
-            samples=max(self.samples, options.samples, options.beams),
+            samples=max(self.samples, options.samples, options.beams, options.sentence_samples),
             sentences=max(self.sentences, options.most_sentences),
             max_tokens=max(self.max_tokens, options.max_tokens),
             min_probability=min(self.min_probability, options.min_probability),
