@@ -6,7 +6,9 @@ unknown.
 
 Two logistic regressions are fitted: what the words say, on all of train, and what the network says, on a part of it
 (`is_held_out`, which the embedded model was not trained on). Dev then chooses how much the words weigh against the
-network, and the threshold. Yes/no questions and refusals are too rare among judged answers: their weight is fixed.
+network, and the threshold. Questions of when, of yes and no, and refusals are too rare among
+judged answers: their weight is fixed (that of dates is what 2,946 pairs of train whose question asks when give it
+alone, 2.2, rounded).
 """
 
 from __future__ import annotations
@@ -33,8 +35,8 @@ except ImportError as error:
     raise RunError("fitting needs scikit-learn: pip install 'sdlg[eval]'") from error
 
 _NETWORK = ("entailment", "weaker_entailment", "contradiction")
-_WORDS = ("shared_words", "overlap", "dates_agree", "quantities_agree")
-_FIXED = {"polarities_agree": 4.0, "refusals_agree": 4.0}
+_WORDS = ("shared_words", "overlap", "quantities_agree")
+_FIXED = {"dates_agree": 2.0, "polarities_agree": 4.0, "refusals_agree": 4.0}
 _MIXES = (0.0, 0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 2.0)
 _THRESHOLDS = np.arange(0.2, 0.81, 0.02).round(2).tolist()
 _AS_GOOD = 0.002  # of balanced accuracy: far within its interval
