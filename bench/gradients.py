@@ -15,8 +15,8 @@ from sdlg import Pipeline
 from sdlg.clustering import cluster_answers
 from sdlg.evaluation.same_answer_fit import read_rows
 from sdlg.nli import load_nli
-from sdlg.nli.classifier import load_embedded
-from sdlg.options import DEFAULT_NLI, NLI_MINILM, SMOLLM2, Clustering
+from sdlg.nli.classifier import load_nli_minilm
+from sdlg.options import DEFAULT_NLI, SMOLLM2, Clustering
 
 FIRST = 5
 
@@ -29,7 +29,7 @@ def main() -> None:
     parser.add_argument("--weights", type=Path, help="an earlier nli_minilm.safetensors, for its gradients")
     chosen = parser.parse_args()
     judge = load_nli(DEFAULT_NLI)
-    gradients = load_embedded(NLI_MINILM, None, chosen.weights) if chosen.weights else judge
+    gradients = load_nli_minilm(None, chosen.weights) if chosen.weights else judge
     pipeline = Pipeline(SMOLLM2, gradients, samples=FIRST + 1, unexplored=0.0, max_tokens=24)
     changed = total = 0
     for row in read_rows(chosen.data)[: chosen.questions]:

@@ -18,7 +18,7 @@ from .models import LanguageModel, checked_name, chosen_engine, engine_of, load_
 from .models.catalogue import CATALOGUE
 from .models.fetching import fetched
 from .nli import NliModel, is_language_model, load_nli
-from .options import EMBEDDED_JUDGES, Clustering, Loading
+from .options import MINILM, NLI_MINILM, Clustering, Loading
 from .similarity import SimilarityModel, load_similarity
 
 ModelSource = str | Path | LanguageModel | Sequence[Any]
@@ -56,7 +56,7 @@ class Models:
 
     def load(self, announce: Callable[[str], None] = lambda _: None, *, judge: bool = True) -> Models:
         """Load the language model now, and the judge of meaning unless it can wait; fetch both if they are not here."""
-        for name in (self._model, EMBEDDED_JUDGES.get(str(self._nli))):  # one that is loaded has no need
+        for name in (self._model, MINILM if self._nli == NLI_MINILM else None):  # one that is loaded has no need
             if isinstance(name, str) and name in CATALOGUE:
                 fetched(name, lambda model, done, total: announce(f"model {model.name}: {done / total:.0%} fetched"))
         if self._model is not None:

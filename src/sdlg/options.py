@@ -34,9 +34,7 @@ Method = Literal["sdlg", "multinomial", "arithmetic", "beam", "diverse_beam"]
 
 QWEN_CODER, SMOLLM2, GEMMA3 = "qwen2.5-coder-1.5b", "smollm2", "gemma3-270m"  # language models fetched by name
 CATALOGUE_MODELS = (QWEN_CODER, SMOLLM2, GEMMA3)
-NLI_MINILM, NLI_MPNET = "nli-minilm", "nli-mpnet"  # judges of meaning that come with the package
-MINILM, MPNET = "minilm", "all-mpnet-base-v2"  # encoders fetched by name
-EMBEDDED_JUDGES: Mapping[str, str] = {NLI_MINILM: MINILM, NLI_MPNET: MPNET}  # and their bases
+NLI_MINILM, MINILM = "nli-minilm", "minilm"  # the judge of meaning that comes with the package, and its base
 PACKAGED, NONE = "packaged", "none"  # instead of a calibration's file: one that comes with the package, or none at all
 DEFAULT_MODEL, DEFAULT_NLI, DEFAULT_SIMILARITY = QWEN_CODER, NLI_MINILM, MINILM
 METHODS: tuple[str, ...] = get_args(Method)  # as `sdlg.sampling.SAMPLERS` has them; the first is the default

@@ -10,7 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..options import GEMMA3, MINILM, MPNET, QWEN_CODER, SMOLLM2, pick
+from ..options import GEMMA3, MINILM, QWEN_CODER, SMOLLM2, pick
+
+MPNET = "all-mpnet-base-v2"
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from typing import Any
 from ..errors import ModelNotFound
 from ..loading.pretrained import calm_threads
 from ..models import LanguageModel, is_address, load_model
-from ..options import EMBEDDED_JUDGES, Loading
+from ..options import NLI_MINILM, Loading
 from .base import InputGradients, Judged, NliModel, NliProbabilities
 
 __all__ = ["SELF", "InputGradients", "Judged", "NliModel", "NliProbabilities", "is_language_model", "load_nli"]
@@ -61,9 +61,8 @@ def _judging_model(source: str, loading: Loading, own: Callable[[], LanguageMode
 
 def _load_classifier(source: str | Path, device: str | None) -> NliModel:
     calm_threads()
-    from .classifier import load_classifier, load_embedded
+    from .classifier import load_classifier, load_nli_minilm
 
     if not str(source).strip():
         raise ModelNotFound("the NLI model's name is empty; give a hub name, a folder or 'nli-minilm'")
-    name = str(source)
-    return load_embedded(name, device) if name in EMBEDDED_JUDGES else load_classifier(source, device=device)
+    return load_nli_minilm(device) if source == NLI_MINILM else load_classifier(source, device=device)

@@ -7,7 +7,7 @@ a leaf made of the input embeddings: no hooks, no globals.
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from safetensors.torch import load_file
 from torch import Tensor
-from transformers import MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING, AutoConfig, AutoModelForSequenceClassification
+from transformers import AutoModelForSequenceClassification, BertConfig, BertForSequenceClassification
 
 from ..concurrency.in_flight import one_at_a_time
 from ..errors import LabelNotFound, ModelNotFound, first_line
@@ -23,11 +23,12 @@ from ..loading.batching import batch_characters, run_in_batches
 from ..loading.cache_folder import advice_on
 from ..loading.pretrained import load_tokenizer, pick_device
 from ..models.fetching import fetched
-from ..options import EMBEDDED_JUDGES
+from ..options import MINILM, NLI_MINILM
 from ..records import Cost
 from .base import SAME_TEXT, Array, InputGradients, Judged, NliProbabilities
 
 _BATCH = 32
+_CHANGED = Path(__file__).with_name("nli_minilm.safetensors")
 _LABELS = ("contradiction", "neutral", "entailment")
 
 
@@ -45,36 +46,20 @@ def load_classifier(source: str | Path, *, device: str | None) -> SequenceClassi
     return SequenceClassifier(model.to(where), tokenizer, name=name)
 
 
-def load_embedded(judge: str, device: str | None, changed: Path | None = None) -> SequenceClassifier:
-    """Load a judge of ours: a base that is fetched by name, with what fine-tuning changed of it (`changed`).
+def load_nli_minilm(device: str | None, changed: Path = _CHANGED) -> SequenceClassifier:
+    """Load the embedded model: all-MiniLM-L6-v2 with every tensor that fine-tuning changed.
 
-    docs/judges.md has their cards.
+    docs/nli-minilm.md is its model card: it stands in for a DeBERTa-MNLI model where no hub is reachable, no more.
     """
-    base = fetched(EMBEDDED_JUDGES[judge])
-    config = AutoConfig.from_pretrained(base, num_labels=3, id2label=dict(enumerate(_LABELS)))
-    kind = MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING[type(config)]
-    prefix = kind.base_model_prefix
-    weights = {f"{prefix}.{name}": tensor.float() for name, tensor in load_file(base / "model.safetensors").items()}
-    weights.pop(f"{prefix}.embeddings.position_ids", None)
-    own = Path(__file__).with_name(f"{judge.replace('-', '_')}.safetensors")
-    whole = _with_changes(weights, load_file(changed or own))
-    with torch.device("meta"):
-        needed = kind(config).state_dict()
-    whole = {name: tensor for name, tensor in whole.items() if name in needed}  # some bases have a pooler too many
-    model = kind.from_pretrained(None, config=config, state_dict=whole)  # nothing random first
-    return SequenceClassifier(model.to(pick_device(device)), load_tokenizer(base), name=judge)
-
-
-def _with_changes(weights: dict[str, Tensor], changes: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Return the base's weights with new tensors in their places, and with low-rank changes, up @ down, added."""
-    changed = dict(weights)
-    for name, tensor in changes.items():
-        if name.endswith(".up"):
-            whole = name.removesuffix(".up")
-            changed[whole] = weights[whole] + tensor.float() @ changes[f"{whole}.down"].float()
-        elif not name.endswith(".down"):
-            changed[name] = tensor.float()
-    return changed
+    base = fetched(MINILM)
+    config = BertConfig.from_pretrained(base, num_labels=3, id2label=dict(enumerate(_LABELS)))
+    weights = {f"bert.{name}": tensor for name, tensor in load_file(base / "model.safetensors").items()}
+    weights.update(load_file(changed))
+    weights.pop("bert.embeddings.position_ids", None)
+    whole = {name: tensor.float() for name, tensor in weights.items()}
+    model = BertForSequenceClassification.from_pretrained(None, config=config, state_dict=whole)  # nothing random first
+    where = pick_device(device)
+    return SequenceClassifier(model.to(where), load_tokenizer(base), name=NLI_MINILM)
 
 
 def label_indices(id2label: dict[int, str], name: str) -> dict[str, int | None]:
