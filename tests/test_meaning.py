@@ -21,6 +21,7 @@ from sdlg.clustering.answer_words import named_quantities, split_words, telling_
 from sdlg.clustering.same_answer import (
     FEATURES,
     SameAnswer,
+    dates_agree,
     features,
     fit_fingerprint,
     fitted_file,
@@ -187,9 +188,20 @@ def test_numbers_dates_and_units_have_one_notation():
 
 
 def test_quantities_only_speak_where_one_is_asked_for():
-    assert quantities_agree("When was it?", "in 1912", "in April 1912") == 1.0
-    assert quantities_agree("When was it?", "April 15, 1912", "April 5, 1912") == -1.0
+    assert quantities_agree("How many?", "12 men", "twelve") == 1.0
+    assert quantities_agree("How many?", "12 men", "13") == -1.0
     assert quantities_agree("Who was it?", "Bell, in 1876", "Bell, in 1875") == 0.0
+
+
+def test_dates_speak_where_one_is_asked_for_and_only_for_what_was_asked():
+    assert dates_agree("When was it?", "in 1912", "in April 1912") == 1.0
+    assert dates_agree("When was it?", "April 15, 1912", "April 5, 1912") == -1.0
+    assert dates_agree("When was it?", "April 15, 1912, at sea", "On 15 April 1912 after a storm") == 1.0
+    assert dates_agree("In which year was it?", "November 9, 1989", "October 3, 1989") == 1.0
+    assert dates_agree("What year was it?", "1989", "November 9, 1990") == -1.0
+    assert dates_agree("Who was it?", "Bell, in 1876", "Bell, in 1875") == 0.0
+    assert dates_agree("When was it?", "in spring", "in 1912") == 0.0
+    assert quantities_agree("When was it?", "in 1912", "in 1913") == 0.0  # the date has said it
 
 
 def test_yes_and_no_only_speak_where_the_question_asks_for_them():

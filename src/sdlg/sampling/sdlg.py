@@ -38,7 +38,8 @@ def sample_sdlg(request: SamplingRequest) -> Sampled:
     model, options = request.model, request.options
     check_sdlg(model, options)
     prompt = request.prompt()
-    request.observe("answer", "")
+    if request.answer is None:
+        request.observe("answer", "")
     initial = request.answer or initial_answer(model, prompt, options, request.observe)
     request.observe("scores", initial.generation.text, initial.generation)
     (sampled,) = run_together(model, [branch_off(request, prompt, initial)])
