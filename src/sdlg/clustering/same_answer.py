@@ -35,7 +35,7 @@ FEATURES = (
     "contradiction",  # log-odds, mean of both directions
     "shared_words",  # 0 to 1
     "overlap",  # 0 to 1
-    "dates_agree",  # −1, 0 (does not apply), 1; the next three also
+    "dates_agree",  # −1, 0 (does not apply), 1, 4 (decides); the next three −1, 0, 1
     "quantities_agree",
     "polarities_agree",
     "refusals_agree",
@@ -222,13 +222,19 @@ _NO = re.compile(
 
 
 def dates_agree(question: str, one: str, other: str) -> float:
-    """For questions that ask when, if both answers name a year: of a year the year, of a date all that both name."""
+    """For questions that ask when, if both answers name a year: of a year the year, of a date all that both name.
+
+    4, which decides, where both name all that was asked, once, and agree: whatever else they say was not asked.
+    """
     asked = asked_date(question)
     named, others = (named_quantities(question, text) for text in (one, other)) if asked else ({}, {})
     if not (named.get("year") and others.get("year")):
         return 0.0
     verdicts = [named[kind] & others[kind] for kind in asked if kind in named and kind in others]
-    return 1.0 if all(verdicts) else -1.0
+    if not all(verdicts):
+        return -1.0
+    is_whole = all(len(one.get(kind, ())) == 1 for one in (named, others) for kind in asked)
+    return 4.0 if is_whole else 1.0
 
 
 def quantities_agree(question: str, one: str, other: str) -> float:
