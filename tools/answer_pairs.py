@@ -17,25 +17,21 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from asked_pairs import branch_pair, code_pair, day_pair, decline_pair, list_pair, person_pair, reason_pair, year_pair
+from asked_pairs import (
+    MONTHS,
+    Drawn,
+    branch_pair,
+    code_pair,
+    day_pair,
+    decline_pair,
+    list_pair,
+    person_pair,
+    reason_pair,
+    year_pair,
+)
 
 Pair = tuple[str, str, int]  # first text, second text, label
-Drawn = tuple[str, str, str, int] | None  # question, answer, other answer, label
 LABELS = {"contradiction": 0, "neutral": 1, "entailment": 2}
-MONTHS = [
-    "January",
-    "February",
-    "March",
-    "April",
-    "May",
-    "June",
-    "July",
-    "August",
-    "September",
-    "October",
-    "November",
-    "December",
-]
 NUMBER = re.compile(r"\d[\d,]*")
 REFUSAL = re.compile(
     r"\b(as an ai|i['’]?m sorry|i am sorry|i do not|i don['’]?t|couldn['’]?t find|could not find|cannot answer|can['’]?t answer|not able to|unable to"

@@ -50,7 +50,7 @@ from .progress import Progress, Watch, ignore
 from .questions import Messages, checked_question
 from .records import Cost, Generation, Question, Sample, Sampled, Setup, Substitution
 from .result import SEMANTIC_ENTROPY, SHARE_ENTROPY, Result
-from .sampling import SAMPLERS, InitialAnswer, SamplingRequest, check_sdlg, initial_answer
+from .sampling import SAMPLERS, InitialAnswer, SamplingRequest, first_answer
 from .sampling.sentences import is_long, sentences_of
 from .schema import GivenAnswer, given_samples
 from .scoring.alignment import token_texts
@@ -158,17 +158,14 @@ class Pipeline:
         with limited(Limit(timeout)):
             show = watch or self._watch
             request = self._request(asked, show)
-            initial = self._answer(request) if self.method == DEFAULT_METHOD else None
+            initial = first_answer(request) if self.method == DEFAULT_METHOD else None
             if initial is not None:
                 sentences = sentences_of(request.model, initial.generation, self.options)
                 if is_long(sentences, self.options):
                     return measure_sentences(self, request, initial, sentences, show)
             sampled = self.sample(asked, answer=initial, watch=show)
             show(Progress("clusters", ""))
-            sampled = self.cluster(asked, sampled, self.models.nli.judge)
-            told = counted(sampled, self.options)
-            measured = measure(inputs_of(told.samples, told.draws), asked, self.measures, self.measuring_models())
-            return self.result_of(asked, sampled, measured)
+            return self.measured(asked, sampled)
 
     async def ask_async(
         self,
@@ -253,12 +250,6 @@ class Pipeline:
         models = self.models
         return SamplingRequest(question, models.language_model, models.later_nli, self.options, observe)
 
-    @staticmethod
-    def _answer(request: SamplingRequest) -> InitialAnswer:
-        check_sdlg(request.model, request.options)
-        request.observe("answer", "")
-        return initial_answer(request.model, request.prompt(), request.options, request.observe)
-
     def cluster(self, question: Question, sampled: Sampled, judge: Judge) -> Sampled:
         """Return the same samples and draws with the numbers of their clusters. Draws do not move the samples'."""
         started = time.perf_counter()
@@ -298,6 +289,13 @@ class Pipeline:
             return measure_sentences(pipeline, request, initial, sentences, show)
 
     # -- the result -----------------------------------------------------------------------------------------------
+
+    def measured(self, question: Question, sampled: Sampled) -> Result:
+        """Cluster and measure what was sampled."""
+        sampled = self.cluster(question, sampled, self.models.nli.judge)
+        told = counted(sampled, self.options)
+        measured = measure(inputs_of(told.samples, told.draws), question, self.measures, self.measuring_models())
+        return self.result_of(question, sampled, measured)
 
     def result_of(self, question: Question, sampled: Sampled, measured: Measurements) -> Result:
         """Put together what was sampled, clustered and measured: arithmetic only."""

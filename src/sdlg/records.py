@@ -243,6 +243,10 @@ class Estimate:
     high: float | None = None
 
 
+# What a sentence that was measured has as a result has it.
+OF_SENTENCE = ("clusters", "estimates", "coverage", "words", "samples", "draws", "candidates", "notes")
+
+
 @dataclass(frozen=True, slots=True)
 class Sentence:
     """A sentence of a long answer, measured as an answer to the question and the sentences before it.

@@ -9,6 +9,7 @@ from typing import Any
 
 from .options import Options
 from .records import (
+    OF_SENTENCE,
     AnswerRisk,
     Cluster,
     Cost,
@@ -81,8 +82,7 @@ class Result:
     def sentence(self, number: int) -> Result:
         """Return a sentence that was measured as a result of its own: for views and measures."""
         one = self.sentences[number]
-        names = ("clusters", "estimates", "coverage", "words", "samples", "draws", "candidates", "notes")
-        return replace(self, **{name: getattr(one, name) for name in names}, risk=None, evidence={}, sentences=())
+        return replace(self, **{name: getattr(one, name) for name in OF_SENTENCE}, risk=None, evidence={}, sentences=())
 
     @property
     def share_entropy(self) -> Estimate | None:

@@ -14,7 +14,7 @@ from ..concurrency.limits import Limit
 from ..errors import BadOption, BadQuestion, Cancelled, Interrupted, SdlgError, ServerFailed
 from ..options import options_from, split_keywords
 from .files import alone, check_output, open_output, read_pipe, read_text, write_line
-from .flags import add_asking, add_models, lazy_pipeline, load_models, named_settings
+from .flags import add_asking, add_models, add_showing, lazy_pipeline, load_models, named_settings
 from .show import check_page, print_results, write_page
 
 if TYPE_CHECKING:
@@ -43,13 +43,9 @@ def add_ask(commands: Any) -> None:
     ask.set_defaults(run=_ask)
     ask.add_argument("question", nargs="?", metavar="QUESTION", help="left out: a pipe is read, one question a line")
     ask.add_argument("--file", metavar="FILE", help="questions, one a line: text, or JSON with context")
-    ask.add_argument("--out", metavar="FILE", help="write JSON lines here; started again, it goes on")
     ask.add_argument("--context", metavar="TEXT|@FILE", help="a text to read before the question")
-    ask.add_argument("--json", action="store_true", help="print the result as one line of JSON")
-    ask.add_argument("--html", metavar="FILE", help="also write the result as a page, in one file")
-    ask.add_argument("-v", "--verbose", action="store_true", help="also show the alternatives, notes and cost")
+    add_showing(ask, "also show the alternatives, notes and cost")
     ask.add_argument("--server", metavar="URL", help="ask a running sdlg serve (default: SDLG_SERVER)")
-    ask.add_argument("--timeout", type=float, metavar="S", help="seconds for each question (default: none)")
     add_models(ask)
     add_asking(ask)
 

@@ -11,7 +11,7 @@ from ..errors import BadOption, BadQuestion
 from ..options import options_from, split_keywords
 from .ask import answer_many, show_result
 from .files import check_output, read_pipe, read_text
-from .flags import add_asking, add_models, lazy_pipeline, load_models, named_settings
+from .flags import add_asking, add_models, add_showing, lazy_pipeline, load_models, named_settings
 from .show import check_page
 
 _EXAMPLES = """examples:
@@ -32,11 +32,7 @@ def add_check(commands: Any) -> None:
     check.set_defaults(run=_check)
     check.add_argument("file", metavar="FILE", help="the answer, or JSON lines of questions and answers; - is a pipe")
     check.add_argument("--question", metavar="TEXT", help="what was asked; the file then is the answer")
-    check.add_argument("--out", metavar="FILE", help="write JSON lines here; started again, it goes on")
-    check.add_argument("--json", action="store_true", help="print the result as one line of JSON")
-    check.add_argument("--html", metavar="FILE", help="also write the result as a page, in one file")
-    check.add_argument("-v", "--verbose", action="store_true", help="show every sentence's meanings")
-    check.add_argument("--timeout", type=float, metavar="S", help="seconds for each answer (default: none)")
+    add_showing(check, "show every sentence's meanings")
     add_models(check)
     add_asking(check)
 

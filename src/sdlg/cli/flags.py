@@ -90,6 +90,15 @@ def add_models(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
 
 
+def add_showing(parser: argparse.ArgumentParser, verbose: str) -> None:
+    """Add what a command that makes results does with them."""
+    parser.add_argument("--out", metavar="FILE", help="write JSON lines here; started again, it goes on")
+    parser.add_argument("--json", action="store_true", help="print the result as one line of JSON")
+    parser.add_argument("--html", metavar="FILE", help="also write the result as a page, in one file")
+    parser.add_argument("-v", "--verbose", action="store_true", help=verbose)
+    parser.add_argument("--timeout", type=float, metavar="S", help="seconds for each question (default: none)")
+
+
 def add_set(parser: argparse.ArgumentParser) -> None:
     """Add --set, for every option."""
     parser.add_argument(

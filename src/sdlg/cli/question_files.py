@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -59,13 +59,12 @@ class _Pair:
 
 def read_answers(text: str) -> Iterator[Asked]:
     """Yield what each line of JSON says was asked and answered; empty lines are passed over."""
-    for number, line in enumerate(text.split("\n"), start=1):
-        if line.strip():
-            try:
-                row = read_record(_Pair, parse_json(line, "the line"), "the line")
-                yield answer_to_check(number, checked_question(Question(row.question, row.context)), row.answer)
-            except BadQuestion as error:
-                yield Asked(number, None, str(error))
+
+    def read(number: int, line: str) -> Asked:
+        row = read_record(_Pair, parse_json(line, "the line"), "the line")
+        return answer_to_check(number, checked_question(Question(row.question, row.context)), row.answer)
+
+    return _each_line(text, read)
 
 
 def answer_to_check(line: int, question: Question, answer: str) -> Asked:
@@ -77,10 +76,15 @@ def answer_to_check(line: int, question: Question, answer: str) -> Asked:
 
 def read_questions(text: str, context: str | None) -> Iterator[Asked]:
     """Yield what each line asks; empty lines are passed over. `context` is of those that have none of their own."""
+    return _each_line(text, lambda number, line: Asked(number, _question(line.strip(), context)))
+
+
+def _each_line(text: str, read: Callable[[int, str], Asked]) -> Iterator[Asked]:
+    """Yield what is read of each line that is not empty, or what is wrong with it."""
     for number, line in enumerate(text.split("\n"), start=1):  # not splitlines(): JSON may hold U+2028
         if line.strip():
             try:
-                yield Asked(number, _question(line.strip(), context))
+                yield read(number, line)
             except BadQuestion as error:
                 yield Asked(number, None, str(error))
 

@@ -221,6 +221,7 @@ _NO = re.compile(
 )
 
 
+@lru_cache(maxsize=8192)  # asked twice of each pair: by itself, and by quantities_agree
 def dates_agree(question: str, one: str, other: str) -> float:
     """For questions that ask when, if both answers name a year: of a year the year, of a date all that both name.
 

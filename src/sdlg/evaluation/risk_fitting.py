@@ -43,9 +43,8 @@ except ImportError as error:
 FEW_ANSWERS, FEW_OF_A_CLASS = 200, 30
 _CHAINS = (1, 2, 4)
 _STEPS = np.linspace(-1.0, 1.0, 801)[1:-1]
-_GRID: Array = _STEPS / (
-    1 - np.abs(_STEPS)
-)  # thresholds, fixed before any answer is seen: dense around 0, from −400 to 400
+# Thresholds that are fixed before any answer is seen: dense around 0, from −399 to 399.
+_GRID: Array = _STEPS / (1 - np.abs(_STEPS))
 _MOST_BINS, _FEWEST_PER_BIN = 10, 20
 _SIMULATIONS = 200
 

@@ -21,7 +21,7 @@ from ..schema import first_fault
 from ..serving.asked import asked_by
 from ..serving.bodies import UncertaintyBody
 from ..serving.failures import Failure
-from ..serving.replies import uncertainty_dict
+from ..serving.replies import meaning_dict, uncertainty_dict
 from ..serving.settings import Settings
 
 _INSTRUCTIONS = (
@@ -67,9 +67,5 @@ def mcp_server(pipeline: Pipeline, settings: Settings) -> MCPServer:
 def _told(result: Result) -> dict[str, Any]:
     """What an agent can use: no tokens, no tables."""
     told = uncertainty_dict(result, "summary")
-    meanings = [
-        {"text": one.text, "share": one.share, "low": one.low, "high": one.high, "kind": one.kind}
-        for one in result.meanings
-    ]
-    kept = ("reading", "semantic_entropy", "risk", "sentences", "notes")
-    return {"answer": result.answer.text, "meanings": meanings, **{name: told[name] for name in kept}}
+    kept = {name: told[name] for name in ("reading", "semantic_entropy", "risk", "sentences", "notes")}
+    return {"answer": result.answer.text, "meanings": list(map(meaning_dict, result.meanings)), **kept}

@@ -6,8 +6,8 @@ from ..models.base import LanguageModel
 from ..options import Options
 from ..records import Sampled
 from .direct import sample_arithmetic, sample_beam, sample_diverse_beam, sample_multinomial
-from .request import InitialAnswer, SamplingRequest, as_sample, check_strategies, cut_note
-from .sdlg import check_sdlg, initial_answer, sample_sdlg
+from .request import InitialAnswer, SamplingRequest, as_sample, check_strategies, cut_note, plain_words
+from .sdlg import check_sdlg, first_answer, initial_answer, sample_sdlg
 
 __all__ = [
     "SAMPLERS",
@@ -16,9 +16,10 @@ __all__ = [
     "SamplingRequest",
     "as_sample",
     "check_method",
-    "check_sdlg",
     "cut_note",
+    "first_answer",
     "initial_answer",
+    "plain_words",
 ]
 
 Sampler = Callable[[SamplingRequest], Sampled]

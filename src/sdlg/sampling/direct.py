@@ -12,10 +12,9 @@ from dataclasses import replace
 
 from ..models.base import Continuation, DecodeRequest
 from ..options import Strategy
-from ..records import Cost, Sample, Sampled, Word
-from ..scoring.alignment import word_spans
+from ..records import Cost, Sample, Sampled
 from .draws import own_draws, plan_draws
-from .request import SamplingRequest, as_sample, check_strategies, cut_note, whole_generation
+from .request import SamplingRequest, as_sample, check_strategies, cut_note, plain_words, whole_generation
 
 
 def sample_multinomial(request: SamplingRequest) -> Sampled:
@@ -62,8 +61,7 @@ def sampled_directly(
     request: SamplingRequest, samples: tuple[Sample, ...], method: str, cost: Cost, notes: Sequence[str], started: float
 ) -> Sampled:
     """What a method without branches made, with the draws that weigh it: its own samples, or some beside them."""
-    options, text = request.options, samples[0].text
-    words = tuple(Word(text[start:end], start, end, None) for start, end in word_spans(text))
+    options = request.options
     notes = [*cut_note(samples[0].generation, options), *notes]
     if len(samples) < options.samples:
         notes.append(f"{len(samples)} of {options.samples} sequences: {method} search found no more")
@@ -74,4 +72,4 @@ def sampled_directly(
         draws = plan.of(drawn.continuations)
         cost, notes = cost + drawn.cost.without_prompt(), [*notes, *drawn.notes]
     cost = cost + Cost(seconds={"samples": time.perf_counter() - started})
-    return Sampled(samples, words, cost, tuple(notes), draws=draws)
+    return Sampled(samples, plain_words(samples[0].text), cost, tuple(notes), draws=draws)

@@ -9,8 +9,8 @@ from ..errors import NotSupported
 from ..models.base import Continuation, LanguageModel
 from ..nli.base import NliModel
 from ..options import Options
-from ..records import Branching, Cost, Generation, Prompt, Question, Sample, Substitution
-from ..scoring.alignment import token_texts
+from ..records import Branching, Cost, Generation, Prompt, Question, Sample, Substitution, Word
+from ..scoring.alignment import token_texts, word_spans
 
 
 class Observer(Protocol):
@@ -94,6 +94,11 @@ def as_sample(
 ) -> Sample:
     """A generation with its text token by token."""
     return Sample(generation, tuple(token_texts(generation.token_ids, model.text)), substitution, branching)
+
+
+def plain_words(text: str) -> tuple[Word, ...]:
+    """The words of an answer that nothing was attributed to."""
+    return tuple(Word(text[start:end], start, end, None) for start, end in word_spans(text))
 
 
 def cut_note(answer: Generation, options: Options) -> list[str]:

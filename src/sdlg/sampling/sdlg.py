@@ -35,15 +35,18 @@ Sampling = Generator[DecodeRequest, Decoded, Sampled]
 
 def sample_sdlg(request: SamplingRequest) -> Sampled:
     """The initial answer, then branches where its meaning can change (Algorithm 1)."""
-    model, options = request.model, request.options
-    check_sdlg(model, options)
-    prompt = request.prompt()
-    if request.answer is None:
-        request.observe("answer", "")
-    initial = request.answer or initial_answer(model, prompt, options, request.observe)
+    check_sdlg(request.model, request.options)
+    initial = request.answer or first_answer(request)
     request.observe("scores", initial.generation.text, initial.generation)
-    (sampled,) = run_together(model, [branch_off(request, prompt, initial)])
+    (sampled,) = run_together(request.model, [branch_off(request, request.prompt(), initial)])
     return sampled
+
+
+def first_answer(request: SamplingRequest) -> InitialAnswer:
+    """The answer that all branches leave."""
+    check_sdlg(request.model, request.options)
+    request.observe("answer", "")
+    return initial_answer(request.model, request.prompt(), request.options, request.observe)
 
 
 def run_together(model: LanguageModel, samplings: Sequence[Sampling]) -> list[Sampled]:

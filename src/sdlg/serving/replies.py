@@ -9,7 +9,7 @@ from dataclasses import asdict
 from secrets import token_hex
 
 from ..progress import Progress
-from ..records import Generation, Sample, Sentence
+from ..records import Cluster, Generation, Sample, Sentence
 from ..result import Result
 from ..schema import adapter
 from ..scoring.alignment import surface_in_context, token_texts
@@ -55,11 +55,13 @@ def sentence_dict(sentence: Sentence) -> Json:
         "kind": sentence.kind,
         "semantic_entropy": sentence.semantic_entropy,
         "coverage": sentence.coverage,
-        "clusters": [
-            {"text": one.text, "share": one.share, "low": one.low, "high": one.high, "kind": one.kind}
-            for one in sentence.clusters
-        ],
+        "clusters": list(map(meaning_dict, sentence.clusters)),
     }
+
+
+def meaning_dict(cluster: Cluster) -> Json:
+    """Return a meaning in short."""
+    return {name: getattr(cluster, name) for name in ("text", "share", "low", "high", "kind")}
 
 
 def _alternative(sample: Sample) -> Json:
