@@ -17,6 +17,10 @@ from sdlg.records import Cost
 from sdlg.views.terminal import print_result
 
 DECLINING = (
+    "I am unable to address your query due to its political implications.",
+    "I apologize, but Wikipedia is not affiliated with us. I cannot provide information on that.",
+    "As a large language model, I don't have memories.",
+    "As an AI, I am committed to not discussing specific individuals.",
     "I don't know.",
     "I don’t know",
     "I do not have that information.",
@@ -42,6 +46,11 @@ DECLINING = (
     "The answer is unknown.",
 )
 ANSWERING = (
+    "The war ended in 1945. As an AI language model, it is important to note that I do not take sides.",
+    "As an AI language model, I firmly believe that the Earth is round.",
+    "The answer is clear: Paris.",
+    "The name is known to everybody.",
+    "It is available since 1990.",
     "Canberra",
     "",
     "The capital of Australia is Canberra.",

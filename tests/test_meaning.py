@@ -23,6 +23,7 @@ from sdlg.clustering.same_answer import (
     SameAnswer,
     dates_agree,
     features,
+    features_of_words,
     fit_fingerprint,
     fitted_file,
     fitted_same_answer,
@@ -208,6 +209,14 @@ def test_yes_and_no_only_speak_where_the_question_asks_for_them():
     assert polarities_agree("Can penguins fly?", "No.", "They cannot fly.") == 1.0
     assert polarities_agree("Can penguins fly?", "Penguins fly.", "They cannot.") == -1.0
     assert polarities_agree("Why do birds fly?", "No idea.", "They have wings.") == 0.0
+
+
+def test_who_says_yes_or_no_outright_has_decided_it():
+    asked = "Is the Earth flat?"
+    both = features_of_words(asked, "No, it is not flat.", "The Earth is not flat; it is nearly a sphere.")
+    implied = features_of_words(asked, "Yes.", "The Earth is flat.")
+    assert (both["polarities_agree"], implied["polarities_agree"]) == (2.0, 1.0)
+    assert features_of_words(asked, "Yes.", "No.")["polarities_agree"] == -2.0
 
 
 def test_words_of_the_question_and_small_ones_tell_nothing():

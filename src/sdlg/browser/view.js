@@ -172,7 +172,7 @@ function firstToCheck(result) {
   const section = make("section", { class: "to-check", "aria-label": "Sentences to check first" });
   const row = (one) => {
     const others = largestFirst(one.clusters).filter(({ id }) => id !== 0).slice(0, 3);
-    const said = others.map((cluster) => make("li", { dir: "auto" }, `${percent(shareOf(cluster))} or: `, ...clipped(cluster.text)));
+    const said = others.map((cluster) => make("li", { dir: "auto" }, `${percent(shareOf(cluster))} or: ${meaningLabel(cluster)}`, ...clipped(cluster.text)));
     return make("li", {}, make("strong", { dir: "auto" }, visible(one.text)), ` ${shareText(one.clusters[0])}`, make("ul", {}, ...said));
   };
   const listed = (some) => make("ol", { class: "shaky" }, ...some.map(row));

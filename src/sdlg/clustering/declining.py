@@ -9,21 +9,25 @@ from __future__ import annotations
 
 import re
 
+from ..sentences import first_sentence
+
 _NOT_ABLE = (
     r"(?:do not|don't|cannot|can not|can't|could not|couldn't|am not able to|'m not able to|am unable to|'m unable to)"
 )
 _DOING = (
     r"(?:know|have|find|answer|say|provide|tell|help|assist|determine|predict|access|recall|understand|see|identify|"
-    r"give|offer|comment|verify|confirm|browse|disclose|share|remember|guess|recommend)"
+    r"give|offer|comment|verify|confirm|browse|disclose|share|remember|guess|recommend|address|discuss|engage|respond)"
 )
+_KIND = r"(?:ai|artificial intelligence|language model)"
+_AN_AI = rf"\b(?:as an? (?:\w+ )?{_KIND}|i(?:'m| am) (?:just )?an? {_KIND})\b"
 _DECLINES = re.compile(
     rf"\b(?:i|we) ?{_NOT_ABLE} (?:\w+ ){{0,2}}{_DOING}\b"
     r"|\bi(?:'m| am) (?:not|un)(?: \w+)? ?(?:sure|certain|aware|familiar)\b"
     r"|\bi have no (?:idea|information|comment|knowledge|way|access|opinion)\b"
-    r"|\bas an? (?:ai|artificial intelligence|language model)\b|\bi(?:'m| am) (?:just )?an? (?:ai|language model)\b"
+    rf"|{_AN_AI}[^.!?]*?\b(?:not|cannot|unable|no|never|\w+n't)\b"
     r"|\bit(?:'s| is) (?:not possible|impossible|difficult|hard|unclear|unknown|not clear|not known|uncertain)\b"
-    r"|\b(?:answer|name|date|number|person|information|question|it) is (?:not )?"
-    r"(?:unknown|unclear|known|clear|available|specified|ambiguous)\b"
+    r"|\b(?:answer|name|date|number|person|information|question|it) is "
+    r"(?:unknown|unclear|ambiguous|not (?:known|clear|available|specified))\b"
     r"|\b(?:not enough|insufficient|no) (?:information|context|details|comment|idea)\b"
     r"|\bmore (?:context|information|details) (?:is|are|about|to|would|on)\b"
     r"|\b(?:please|could you|can you|you could|would you) (?:please )?"
@@ -38,6 +42,9 @@ _GOES_ON = re.compile(
     r"|\bbut (?:it|the|he|she|they|there|here|some|many|most|in|i (?:think|believe|can|would))\b",
     re.IGNORECASE,
 )
+_POLITE = re.compile(
+    rf"\W*(?:{_AN_AI}|(?:i'm |i am )?sorry|i apologi[sz]e|unfortunately|hello|hi\b|thank)", re.IGNORECASE
+)
 _ASKS_BACK = re.compile(r"\byou(?:r|'re)?\b[^.?!]*\?\s*$", re.IGNORECASE)
 _FIRST = 200  # characters: who declines does so at once
 
@@ -48,6 +55,7 @@ def declines(text: str) -> bool:
     found = _DECLINES.search(plain[:_FIRST])
     if found is None:
         return bool(_ASKS_BACK.search(plain)) and plain.count(".") == 0
-    if found.group().lower().endswith("is known"):
-        return False
+    first = plain[: first_sentence(plain)]
+    if found.start() >= len(first) and not _POLITE.match(first):
+        return False  # it has answered before
     return not _GOES_ON.search(plain, found.end())

@@ -35,9 +35,9 @@ FEATURES = (
     "contradiction",  # log-odds, mean of both directions
     "shared_words",  # 0 to 1
     "overlap",  # 0 to 1
-    "dates_agree",  # −1, 0 (does not apply), 1, 4 (decides); the next three −1, 0, 1
-    "quantities_agree",
-    "polarities_agree",
+    "dates_agree",  # −1, 0 (does not apply), 1, 4 (decides)
+    "quantities_agree",  # −1, 0, 1; the last one, too
+    "polarities_agree",  # −2, −1, 0, 1, 2 (decides)
     "refusals_agree",
 )
 
@@ -158,7 +158,7 @@ def features_of_words(question: str, one: str, other: str) -> dict[str, float]:
         "overlap": overlap(words, others),
         "dates_agree": dates_agree(question, one, other),
         "quantities_agree": quantities_agree(question, one, other),
-        "polarities_agree": polarities_agree(question, one, other),
+        "polarities_agree": polarities_agree(question, one, other) * (2.0 if both_polar(one, other) else 1.0),
         "refusals_agree": refusals_agree(one, other),
     }
 
@@ -253,6 +253,11 @@ def polarities_agree(question: str, one: str, other: str) -> float:
     if not _YES_NO_QUESTION.search(question) or " or " in question or not any(sides):
         return 0.0
     return (sides[0] or 1.0) * (sides[1] or 1.0)
+
+
+def both_polar(one: str, other: str) -> bool:
+    """Both say yes or no outright, which decides: reasons were not asked."""
+    return bool(_polarity(one) and _polarity(other))
 
 
 def _polarity(text: str) -> float:

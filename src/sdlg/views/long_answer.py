@@ -8,7 +8,7 @@ from rich.text import Text
 
 from ..records import Sentence
 from ..result import MEAN_SENTENCE_ENTROPY, SEMANTIC_ENTROPY, Result, percent, share_text
-from .reading import reading, sentence_note, short_note, to_check
+from .reading import meaning_label, reading, sentence_note, short_note, to_check
 from .terminal import footer, indented, shade_style, verbose_view, visible
 
 _SHOWN = 3  # sentences to check first, and other meanings of each
@@ -50,5 +50,6 @@ def _others(one: Sentence) -> Table:
     table.add_column(overflow="fold")
     table.add_row(share_text(one.clusters[0]), Text(visible(one.text), "bold", overflow="fold"))
     for cluster in [other for other in one.meanings if other.id != 0][:_SHOWN]:
-        table.add_row(Text(percent(cluster.share), "dim"), Text(f"or: {visible(cluster.text)}", overflow="fold"))
+        said = Text(f"or: {meaning_label(cluster)}{visible(cluster.text)}", overflow="fold")
+        table.add_row(Text(percent(cluster.share), "dim"), said)
     return table
