@@ -576,7 +576,7 @@ def read_nli(file: Path) -> list[Pair]:
     return [(r["premise"], r["hypothesis"], LABELS[r["label"]]) for r in read_rows(file) if r.get("label") in LABELS]
 
 
-def sources(data: Path, branches: Path | None) -> dict[str, Callable[[], Drawn]]:
+def sources(data: Path, more_nli: Path | None, branches: Path | None) -> dict[str, Callable[[], Drawn]]:
     """Name → a draw of one pair (or none: draw again)."""
     judged, aliases = read_judged(data), read_aliases(data)
     rivals = Rivals([(r.question, r.golden) for r in judged if r.golden] + aliases)
@@ -585,6 +585,9 @@ def sources(data: Path, branches: Path | None) -> dict[str, Callable[[], Drawn]]
         "snli": read_nli(data / "nli/snli_dev.jsonl")[::2],
         "mnli": read_nli(data / "nli/mnli_dev_matched.jsonl")[::2],
     }
+    if more_nli is not None:
+        nli["mnli"] += read_nli(more_nli / "mnli_train.jsonl")
+        nli["conj"] = read_nli(more_nli / "conj_train.jsonl")
     sentences = [h for _, h, _ in nli["snli"] + nli["mnli"] if 15 < len(h) < 70]
     answered = [
         (r.question, texts)
@@ -604,14 +607,14 @@ def sources(data: Path, branches: Path | None) -> dict[str, Callable[[], Drawn]]
 
 
 SHARES = {
-    "judged": 0.22, "golden": 0.09, "two_wrong": 0.02, "exchanged": 0.13, "alias": 0.13, "number": 0.02, "date": 0.01, "yes_no": 0.01, "year": 0.015,
-    "day": 0.015, "person": 0.03, "list": 0.02, "reason": 0.015, "decline": 0.02, "code": 0.01, "branches": 0.08, "cad": 0.04, "snli": 0.06, "mnli": 0.10,
+    "judged": 0.19, "golden": 0.07, "two_wrong": 0.02, "exchanged": 0.12, "alias": 0.13, "number": 0.02, "date": 0.01, "yes_no": 0.01, "year": 0.015,
+    "day": 0.015, "person": 0.03, "list": 0.015, "reason": 0.015, "decline": 0.01, "code": 0.01, "branches": 0.06, "cad": 0.06, "snli": 0.06, "mnli": 0.14, "conj": 0.03,
 }  # fmt: skip
 
 
-def draw_pairs(data: Path, branches: Path | None, chunk: int = 1024) -> Iterator[list[Pair]]:
+def draw_pairs(data: Path, more_nli: Path | None, branches: Path | None, chunk: int = 1024) -> Iterator[list[Pair]]:
     """Chunks with every source's share. Answers of one text are skipped; NLI keeps its direction, answers have none."""
-    draws = sources(data, branches)
+    draws = sources(data, more_nli, branches)
     while True:
         pairs: list[Pair] = []
         for name, share in SHARES.items():
@@ -633,7 +636,7 @@ if __name__ == "__main__":
     import sys
 
     random.seed(1)
-    found = sources(Path(sys.argv[1]), None)
+    found = sources(Path(sys.argv[1]), None, None)
     for name, draw in found.items():
         print("##", name)
         for _ in range(9):

@@ -19,13 +19,16 @@ def base_folder() -> Path:
     return Path(spec.submodule_search_locations[0]) / "model"
 
 
-def load_export(file: Path) -> tuple[BertForSequenceClassification, PreTrainedTokenizerBase]:
+def load_export(file: Path | None) -> tuple[BertForSequenceClassification, PreTrainedTokenizerBase]:
+    """The base with an export laid over it, or with a head of random weights."""
     base = base_folder()
-    model = BertForSequenceClassification(BertConfig.from_pretrained(base, num_labels=3, id2label=LABELS))
+    model = BertForSequenceClassification(
+        BertConfig.from_pretrained(base, num_labels=3, id2label=LABELS, attn_implementation="eager")
+    )
     weights = {f"bert.{name}": tensor for name, tensor in load_file(base / "model.safetensors").items()}
-    weights.update(load_file(file))
+    weights.update(load_file(file) if file is not None else {})
     weights.pop("bert.embeddings.position_ids", None)
-    model.load_state_dict({name: tensor.float() for name, tensor in weights.items()})
+    model.load_state_dict({name: tensor.float() for name, tensor in weights.items()}, strict=file is not None)
     return model, AutoTokenizer.from_pretrained(base)
 
 
