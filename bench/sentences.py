@@ -1,13 +1,14 @@
 """Doubt sentence by sentence against what else is on offer, on answers that people judged.
 
-    python bench/sentences.py [--data ../shared/data/long_answers/dev.jsonl] [--model NAME] [--limit 40] [--out FILE]
+    python bench/sentences.py [--data ../shared/data/long_answers/dev.jsonl] [--limit 40] [--methods ours,multinomial]
 
 The language model reads another model's answers (teacher forcing). Per judged segment, all from the same model and
-judge: ours (1 − share of the own meaning, the paper's entropy, 1 − probability found for the own meaning); perplexity,
-mean and greatest token entropy of its tokens; multinomial sampling of the sentence from the same prefix; SelfCheck by
-NLI with 5 and 10 answers drawn anew. AUROC and average precision for "wrong" with 95 % intervals (answers are
-resampled), paired differences to ours, and each method's time as a multiple of reading the answer once. Rows are kept
-in --out; started again, it goes on.
+judge: ours (the share of what contradicts it, the chance to turn to a contradiction at one of its words, the paper's
+entropy, 1 − probability found for the own meaning); perplexity, mean and greatest token entropy of its tokens;
+multinomial sampling of the sentence from the same prefix, as many as our sequences; SelfCheck by NLI with 5 and 10
+answers drawn anew. AUROC and average precision for "wrong" with 95 % intervals (answers are resampled), paired
+differences to ours, and each method's time as a multiple of reading the answer once. Rows are kept in --out, a line for
+each answer and method; started again, it goes on.
 """
 
 from __future__ import annotations
@@ -27,13 +28,14 @@ from sdlg import Pipeline
 from sdlg.clustering import cluster_answers
 from sdlg.models.base import DecodeRequest
 from sdlg.options import DEFAULT_MODEL, DEFAULT_NLI
-from sdlg.records import Generation, Prompt, Question, Sentence, StopRule
+from sdlg.records import Prompt, Question, Sentence, StopRule
 from sdlg.sampling.request import whole_generation
 from sdlg.sampling.sentences import SentenceOfAnswer, sentences_of
 from sdlg.scoring.alignment import token_spans
 
-OURS = "1 − own share"
+OURS = "share that contradicts"
 DRAWN, LONGEST_DRAW, RESAMPLED = 10, 160, 2000
+Scores = dict[str, float]
 
 
 def main() -> None:
@@ -43,70 +45,106 @@ def main() -> None:
     parser.add_argument("--model", default=DEFAULT_MODEL)
     parser.add_argument("--nli", default=DEFAULT_NLI)
     parser.add_argument("--limit", type=int)
+    parser.add_argument("--methods", default=",".join(METHODS))
     parser.add_argument("--out", type=Path, default=Path("sentences.jsonl"))
     chosen = parser.parse_args()
     rows = [json.loads(line) for line in chosen.data.open(encoding="utf-8")][: chosen.limit]
-    done = {row["id"]: row for row in map(json.loads, chosen.out.open())} if chosen.out.exists() else {}
+    methods = chosen.methods.split(",")
+    done = (
+        {(row["id"], row["method"]): row for row in map(json.loads, chosen.out.open())} if chosen.out.exists() else {}
+    )
     pipeline = None
     with chosen.out.open("a", encoding="utf-8") as out:
-        for row in rows:
-            if row["id"] not in done:
+        for number, row in enumerate(rows):
+            for method in methods:
+                if (row["id"], method) in done:
+                    continue
                 pipeline = pipeline or Pipeline(chosen.model, chosen.nli, unit="sentences")
-                done[row["id"]] = measured(pipeline, row)
-                out.write(json.dumps(done[row["id"]], ensure_ascii=False) + "\n")
+                started = time.perf_counter()
+                scores, read = METHODS[method](Read(pipeline, row))
+                found = {
+                    "id": row["id"], "method": method, "segments": scores, "read": read,
+                    "seconds": time.perf_counter() - started,
+                }  # fmt: skip
+                done[row["id"], method] = found
+                out.write(json.dumps(found, ensure_ascii=False) + "\n")
                 out.flush()
-                print(f"{len(done)}/{len(rows)}", end="\r", flush=True)
-    report([done[row["id"]] for row in rows])
+            print(f"{number + 1}/{len(rows)}", end="\r", flush=True)
+    for some in [methods[:count] for count in range(1, len(methods) + 1)]:  # each on the answers that all of them have
+        report(rows, done, some)
 
 
-def measured(pipeline: Pipeline, row: dict[str, Any]) -> dict[str, Any]:
-    """Every score of every segment of one answer, and the seconds of each method."""
-    question, text = Question(row["question"]), row["answer"].strip()
-    model, options = pipeline.models.language_model, pipeline.options
-    prompt = model.prompt(question, options.prompt)
-    started = time.perf_counter()
-    answer = model.read(prompt, text, alternatives_above=options.min_probability).generations[0]
-    seconds = {"read": time.perf_counter() - started}
-    started = time.perf_counter()
-    result = pipeline.check(question, text)
-    seconds["ours"] = time.perf_counter() - started
-    cut = sentences_of(model, answer, options)
-    spans = token_spans(answer.token_ids, model.text)
-    started = time.perf_counter()
-    sampled = {
-        k: multinomial(pipeline, prompt, answer, one, question) for k, one in enumerate(cut) if one.kind == "claim"
-    }
-    seconds["multinomial"] = time.perf_counter() - started
-    started = time.perf_counter()
-    drawn = draw_answers(pipeline, prompt)
-    seconds["draws"] = time.perf_counter() - started
-    segments = []
-    for segment in row["segments"]:
-        start = text.find(segment["text"])
-        end = start + len(segment["text"])
-        mine = [k for k, one in enumerate(result.sentences) if one.start < end and one.end > start]
-        tokens = [k for k, span in enumerate(spans) if span[0] < end and span[1] > start]
-        claims = [result.sentences[k] for k in mine if result.sentences[k].clusters]
-        steps, entropies = [answer.logprobs[k] for k in tokens], [answer.entropies[k] for k in tokens]
+class Read:
+    """An answer, read by the model."""
+
+    def __init__(self, pipeline: Pipeline, row: dict[str, Any]) -> None:
+        self.pipeline, self.question, self.text = pipeline, Question(row["question"]), row["answer"].strip()
+        model, options = pipeline.models.language_model, pipeline.options
+        self.prompt = model.prompt(self.question, options.prompt)
         started = time.perf_counter()
-        judged = pipeline.models.nli.judge("", [(one, segment["text"]) for one in drawn]).probabilities
-        seconds["selfcheck"] = seconds.get("selfcheck", 0.0) + time.perf_counter() - started
-        against = [p.contradiction / max(p.contradiction + p.entailment, 1e-9) for p in judged]
-        segments.append(
-            {
-                "wrong": not segment["right"],
-                OURS: max((one.doubt for one in claims), default=0.0),
-                "entropy": max((one.semantic_entropy or 0.0 for one in claims), default=0.0),
-                "1 − own mass": max((1 - own_mass(one) for one in claims), default=0.0),
-                "perplexity": -float(np.mean(steps)),
+        self.answer = model.read(self.prompt, self.text, alternatives_above=options.min_probability).generations[0]
+        self.seconds = time.perf_counter() - started
+        self.sentences = sentences_of(model, self.answer, options)
+        self.segments = [
+            (start := self.text.find(one["text"]), start + len(one["text"]), one["text"]) for one in row["segments"]
+        ]
+
+    def over(self, start: int, end: int) -> list[int]:
+        """The sentences that a segment lies in."""
+        return [k for k, one in enumerate(self.sentences) if one.start < end and one.end > start]
+
+
+def ours(read: Read) -> tuple[list[Scores], float]:
+    """What `sdlg check` finds, and what the tokens alone tell."""
+    result = read.pipeline.check(read.question, read.text)
+    spans = token_spans(read.answer.token_ids, read.pipeline.models.language_model.text)
+    found = []
+    for start, end, _ in read.segments:
+        claims = [result.sentences[k] for k in read.over(start, end) if result.sentences[k].clusters]
+        tokens = [k for k, span in enumerate(spans) if span[0] < end and span[1] > start]
+        entropies = [read.answer.entropies[k] for k in tokens]
+        scores = {
+            OURS: [one.doubt for one in claims],
+            "chance to contradict at a word": [turning(one) for one in claims],
+            "entropy": [one.semantic_entropy or 0.0 for one in claims],
+            "1 − own mass": [1 - own_mass(one) for one in claims],
+            "goes elsewhere": [one.elsewhere.share if one.elsewhere else 0.0 for one in claims],
+        }
+        found.append(
+            {name: max(values, default=0.0) for name, values in scores.items()}
+            | {
+                "perplexity": -float(np.mean([read.answer.logprobs[k] for k in tokens])),
                 "mean token entropy": float(np.mean(entropies)),
                 "greatest token entropy": float(np.max(entropies)),
-                "multinomial": max((sampled[k] for k in mine if k in sampled), default=0.0),
-                "SelfCheck-5": float(np.mean(against[:5])),
-                "SelfCheck-10": float(np.mean(against)),
             }
         )
-    return {"id": row["id"], "segments": segments, "seconds": seconds, "sentences": len(cut)}
+    return found, read.seconds
+
+
+def turning(sentence: Sentence) -> float:
+    """The chance that at one of its words the model turns to what contradicts the sentence."""
+    return 1.0 - math.prod(1.0 - (word.other_meaning or 0.0) for word in sentence.words)
+
+
+def multinomial(read: Read) -> tuple[list[Scores], float]:
+    """The share of sentences drawn from the same beginning that say something else."""
+    shares = {k: drawn_share(read, one) for k, one in enumerate(read.sentences) if one.kind == "claim"}
+    found = [max((shares[k] for k in read.over(*place[:2]) if k in shares), default=0.0) for place in read.segments]
+    return [{"multinomial": value} for value in found], read.seconds
+
+
+def selfcheck(read: Read) -> tuple[list[Scores], float]:
+    """How much answers drawn anew contradict a segment."""
+    drawn, nli = draw_answers(read.pipeline, read.prompt), read.pipeline.models.nli
+    found = []
+    for _, _, text in read.segments:
+        judged = nli.judge("", [(one, text) for one in drawn]).probabilities
+        against = [p.contradiction / max(p.contradiction + p.entailment, 1e-9) for p in judged]
+        found.append({"SelfCheck-5": float(np.mean(against[:5])), "SelfCheck-10": float(np.mean(against))})
+    return found, read.seconds
+
+
+METHODS = {"ours": ours, "multinomial": multinomial, "selfcheck": selfcheck}
 
 
 def own_mass(sentence: Sentence) -> float:
@@ -116,18 +154,17 @@ def own_mass(sentence: Sentence) -> float:
     return float(min(first + math.fsum(math.exp(one.shared_logprob) * one.mass for one in branches), 1.0))
 
 
-def multinomial(
-    pipeline: Pipeline, prompt: Prompt, answer: Generation, one: SentenceOfAnswer, question: Question
-) -> float:
-    """The share of sentences drawn from the same beginning that say something else; as many as our sequences."""
-    model, options = pipeline.models.language_model, pipeline.options
-    own = replace(prompt, said=answer.token_ids[: one.tokens.start], stop=prompt.stop | StopRule(one_sentence=True))
+def drawn_share(read: Read, one: SentenceOfAnswer) -> float:
+    """As many draws as our sequences; clusters as of answers."""
+    model, options, judge = read.pipeline.models.language_model, read.pipeline.options, read.pipeline.models.nli
+    said = read.answer.token_ids[: one.tokens.start]
+    prompt = replace(read.prompt, said=said, stop=read.prompt.stop | StopRule(one_sentence=True))
     decoding = replace(options.decoding, strategy="multinomial", max_tokens=2 * len(one.tokens) + 16)
     count = options.sentence_samples + options.draws - 1
-    grown = model.decode(DecodeRequest(own, [()] * count, decoding, seed=1)).continuations
+    grown = model.decode(DecodeRequest(prompt, [()] * count, decoding, seed=1)).continuations
     texts = [one.text, *(whole_generation(model, each).text for each in grown)]
-    judge = pipeline.models.nli
-    numbers = cluster_answers(one.asked(question).text, texts, judge.judge, options.clustering, nli=judge.name).numbers
+    asked = one.asked(read.question).text
+    numbers = cluster_answers(asked, texts, judge.judge, options.clustering, nli=judge.name).numbers
     return sum(number != 0 for number in numbers[1:]) / count
 
 
@@ -139,12 +176,20 @@ def draw_answers(pipeline: Pipeline, prompt: Prompt) -> list[str]:
     return [whole_generation(model, one).text for one in grown]
 
 
-def report(rows: list[dict[str, Any]]) -> None:
+def report(rows: list[dict[str, Any]], done: dict[tuple[str, str], dict[str, Any]], methods: list[str]) -> None:
     """Print AUROC, average precision, the paired difference to ours, and times."""
-    names = [name for name in rows[0]["segments"][0] if name != "wrong"]
+    rows = [row for row in rows if all((row["id"], method) in done for method in methods)]
+    if not rows:
+        return
+    parts = {method: [done[row["id"], method] for row in rows] for method in methods}
     owner = np.array([k for k, row in enumerate(rows) for _ in row["segments"]])
-    wrong = np.array([one["wrong"] for row in rows for one in row["segments"]])
-    scores = {name: np.array([one[name] for row in rows for one in row["segments"]]) for name in names}
+    wrong = np.array([not one["right"] for row in rows for one in row["segments"]])
+    scores = {
+        name: np.array([one[name] for part in found for one in part["segments"]])
+        for found in parts.values()
+        for name in found[0]["segments"][0]
+    }
+    names = list(scores)
     random = np.random.default_rng(0)
     picks: list[np.ndarray] = []
     while len(picks) < RESAMPLED:
@@ -162,13 +207,10 @@ def report(rows: list[dict[str, Any]]) -> None:
         print(
             f"{name:24} AUROC {value:.3f} [{low:.3f}, {high:.3f}]  AP {precision:.3f}  {'' if name == OURS else paired}"
         )
-    total = {name: sum(row["seconds"][name] for row in rows) for name in rows[0]["seconds"]}
-    for name, spent in (
-        ("ours", total["ours"]),
-        ("multinomial", total["multinomial"]),
-        ("SelfCheck-10", total["draws"] + total["selfcheck"]),
-    ):
-        print(f"{name}: {spent / total['read']:.1f} times reading the answer once")
+    for method, found in parts.items():
+        print(
+            f"{method}: {sum(p['seconds'] for p in found) / sum(p['read'] for p in found):.1f} times reading the answer once"
+        )
 
 
 if __name__ == "__main__":

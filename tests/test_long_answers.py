@@ -12,11 +12,12 @@ import pytest
 from rich.console import Console
 
 from conftest import tiny_lm
-from fakes import FakeNli, fake_pipeline
+from fakes import CONTRADICTION, ENTAILMENT, NEUTRAL, FakeNli, fake_pipeline
 from reference import decode_from_scratch
 from results import made
 from sdlg import Pipeline, ScriptedModel, result_from_json
 from sdlg.cli import main
+from sdlg.clustering.matters import relate
 from sdlg.errors import BadQuestion, NotSupported
 from sdlg.loaded import Models
 from sdlg.models.base import DecodeRequest
@@ -210,6 +211,67 @@ def test_shares_of_sentences_are_those_of_draws_from_where_they_begin():
     assert second.doubt == pytest.approx(0.5)
 
 
+BORN = {
+    "": {"Curie": 1.0},
+    "Curie": {" was": 0.5, " worked": 0.5},
+    "Curie was": {" born": 1.0},
+    "Curie was born": {" in": 1.0},
+    "Curie was born in": {" Warsaw": 0.6, " Paris": 0.4},
+    "Curie was born in Warsaw": {".": 1.0},
+    "Curie was born in Paris": {".": 1.0},
+    "Curie worked": {" hard": 1.0},
+    "Curie worked hard": {" every": 1.0},
+    "Curie worked hard every": {" day": 1.0},
+    "Curie worked hard every day": {".": 1.0},
+}
+
+
+def test_a_change_of_subject_is_no_contradiction():
+    (only,) = fake_pipeline(BORN, {}, unit="sentences", draws=40).ask("Who was she?").sentences
+    assert [cluster.text for cluster in only.clusters] == ["Curie was born in Warsaw.", "Curie was born in Paris."]
+    assert only.doubt == pytest.approx(0.4)  # of what is said about her birth
+    assert only.elsewhere.texts == ("Curie worked hard every day.",)
+    assert only.elsewhere.kind == "elsewhere"
+    assert only.elsewhere.probability == pytest.approx(0.5)  # of all
+    assert only.elsewhere.low == only.elsewhere.high  # every answer there is was found
+    assert only.coverage == pytest.approx(1.0)  # it was looked at all the same
+    leaving = next(word for word in only.words if word.text == "was")
+    assert (leaving.other_meaning, leaving.unexplored) == pytest.approx((0.0, 0.0))
+    assert all(0 <= cluster.members[0] < len(only.samples) for cluster in only.clusters)
+
+
+def test_what_leads_elsewhere_is_told_in_every_view():
+    result = fake_pipeline(BORN, {}, unit="sentences", draws=40).ask("Who was she?")
+    assert "50% of all that it would say here goes on to something else" in view(result)
+    assert "worked hard" not in view(result)
+    assert result_from_json(result.to_json()).sentences[0].elsewhere == result.sentences[0].elsewhere
+
+
+@pytest.mark.parametrize(
+    ("other", "verdicts", "relation"),
+    [
+        ("Curie was born in Warsaw", ENTAILMENT, "agrees"),
+        ("CURIE WAS BORN IN WARSAW. ", CONTRADICTION, "agrees"),  # the same text: nobody is asked
+        ("Curie was born in Paris.", CONTRADICTION, "contradicts"),
+        ("Curie was born in Paris.", NEUTRAL, "agrees"),
+        ("She won two prizes.", CONTRADICTION, "elsewhere"),
+        ("She won two prizes.", NEUTRAL, "elsewhere"),
+        ("Her city of birth is in Poland.", ENTAILMENT, "agrees"),
+        ("", CONTRADICTION, "elsewhere"),
+    ],
+)
+def test_how_a_text_stands_to_a_sentence(other, verdicts, relation):
+    nli = FakeNli(lambda *_: verdicts)
+    related = relate("Curie was born in Warsaw.", ["Curie was born in Warsaw.", other, other], nli.judge)
+    assert related.relations == ("agrees", relation, relation)
+    assert related.cost.nli_pairs == nli.pairs_run <= 2  # both directions, once
+
+
+def test_one_direction_is_no_contradiction():
+    nli = FakeNli(lambda one, other: CONTRADICTION if one < other else NEUTRAL)
+    assert relate("Curie was born in Warsaw.", ["Curie was born in Paris."], nli.judge).relations == ("agrees",)
+
+
 def test_one_sentence_and_the_whole_answer_are_as_before():
     whole = curie(unit="answer").ask("Who was she?")
     assert whole.sentences == ()
@@ -281,7 +343,7 @@ def test_readings_of_long_answers():
     sure = curie().ask("Who was she?")
     assert reading(sure).startswith("1 of 2 measured sentences is one that")
     result = replace(sure, sentences=sure.sentences[:1])
-    assert reading(result) == "of 1 measured sentences the model would say each at least two times in three"
+    assert reading(result) == "of 1 measured sentences the model would contradict none more than one time in three"
     nothing = replace(sure, sentences=(replace(sure.sentences[0], clusters=(), kind="lead"),))
     assert reading(nothing) == "no sentence claims anything that could be measured"
     assert reading(made([(("Paris",), (0.9, 0.95, 1.0))])).startswith("the model is sure")
@@ -300,7 +362,7 @@ def test_a_given_text_is_checked_under_the_model():
     (only,) = result.sentences
     assert result.answer.text == only.text == "the cat sat"
     assert only.samples[0].text == "the cat sat"
-    assert len(only.samples) > 1
+    assert len(only.samples) + len(only.elsewhere.texts) > 1
     assert pipeline.score("who?", "the cat sat").to_dict()["sentences"] == result.to_dict()["sentences"]
 
 

@@ -612,7 +612,7 @@ SHARES = {
 }  # fmt: skip
 
 
-def draw_pairs(data: Path, more_nli: Path | None, branches: Path | None, chunk: int = 1024) -> Iterator[list[Pair]]:
+def draw_pairs(data: Path, more_nli: Path | None, branches: Path | None, chunk: int = 4096) -> Iterator[list[Pair]]:
     """Chunks with every source's share. Answers of one text are skipped; NLI keeps its direction, answers have none."""
     draws = sources(data, more_nli, branches)
     while True:

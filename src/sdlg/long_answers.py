@@ -6,14 +6,20 @@ import math
 import time
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import compress
+from operator import not_
 from typing import TYPE_CHECKING
 
+from .clustering import cluster_answers
+from .clustering.matters import relate
 from .measures import inputs_of
+from .measures.branches import explored_mass
 from .measures.measuring import Measurements
-from .measures.shares import numbered
+from .measures.shares import meanings_of, numbered
+from .measures.words import words_with_meanings
 from .options import NONE
 from .progress import Progress, Watch
-from .records import OF_SENTENCE, Cost, Estimate, Sampled, Sentence
+from .records import OF_SENTENCE, Cluster, Cost, Estimate, Question, Sampled, Sentence
 from .result import MEAN_SENTENCE_ENTROPY, SEMANTIC_ENTROPY, Result
 from .sampling import InitialAnswer, SamplingRequest, as_sample, cut_note, plain_words
 from .sampling.sentences import SentenceOfAnswer, sample_sentences
@@ -40,12 +46,47 @@ def measure_sentences(
         sentence = Sentence(one.text, one.start, one.end, one.kind)
         if sampled is not None:
             sampled = replace(sampled, cost=replace(sampled.cost, seconds={}))
-            found = plain.measured(one.asked(request.question), sampled)
-            cost = cost + found.cost
-            sentence = replace(sentence, **{name: getattr(found, name) for name in OF_SENTENCE})
+            sentence, spent = _measured(plain, one.asked(request.question), sentence, sampled)
+            cost = cost + spent
         measured.append(sentence)
         watch(Progress("sentence", sentence.text, sentence=sentence))
     return _whole(plain, request, initial, cost, tuple(measured))
+
+
+def _measured(plain: Pipeline, asked: Question, sentence: Sentence, sampled: Sampled) -> tuple[Sentence, Cost]:
+    """Return the sentence with its own meaning and those that contradict it, and what that cost."""
+    started = time.perf_counter()
+    judge, every = plain.models.nli.judge, (*sampled.samples, *sampled.draws_beside)
+    related = relate(sampled.samples[0].text, [one.text for one in every], judge)
+    rivals = [one.text for one, relation in zip(every, related.relations, strict=True) if relation == "contradicts"]
+    clusters = cluster_answers(asked.text, rivals, judge, plain.options.clustering, nli=plain.models.nli_name)
+    of_rivals = iter(clusters.numbers)
+    meanings = [next(of_rivals) + 1 if relation == "contradicts" else 0 for relation in related.relations]
+    is_elsewhere = [relation == "elsewhere" for relation in related.relations]
+    spent = related.cost + clusters.cost + Cost(seconds={"clusters": time.perf_counter() - started})
+    all_of_it = numbered(replace(sampled, cost=sampled.cost + spent), meanings)
+    found = plain.measured_meanings(asked, _without(all_of_it, is_elsewhere))
+    of_result = {name: getattr(found, name) for name in OF_SENTENCE}
+    # What leads elsewhere was looked at all the same, and says nothing against a word.
+    of_result["words"] = words_with_meanings(sampled.words, all_of_it.samples)
+    of_result["coverage"] = explored_mass(inputs_of(sampled.samples))
+    elsewhere = _elsewhere(numbered(sampled, list(map(int, is_elsewhere))))
+    return replace(sentence, **of_result, elsewhere=elsewhere), found.cost
+
+
+def _without(sampled: Sampled, left_out: Sequence[bool]) -> Sampled:
+    """Return what was sampled and drawn but for some of it, the samples' places first."""
+    samples = tuple(compress(sampled.samples, map(not_, left_out)))
+    if sampled.draws is None or not sampled.draws.beside:
+        return replace(sampled, samples=samples)
+    drawn = tuple(compress(sampled.draws.samples, map(not_, left_out[len(sampled.samples) :])))
+    return replace(sampled, samples=samples, draws=replace(sampled.draws, samples=drawn))
+
+
+def _elsewhere(sampled: Sampled) -> Cluster | None:
+    """Return what goes on to something else (1), as one meaning beside all that does not (0)."""
+    found = meanings_of(inputs_of(sampled.samples), sampled)[1:]
+    return replace(found[0], kind="elsewhere", members=(), draws=()) if found else None
 
 
 def _whole(

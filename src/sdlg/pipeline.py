@@ -292,7 +292,10 @@ class Pipeline:
 
     def measured(self, question: Question, sampled: Sampled) -> Result:
         """Cluster and measure what was sampled."""
-        sampled = self.cluster(question, sampled, self.models.nli.judge)
+        return self.measured_meanings(question, self.cluster(question, sampled, self.models.nli.judge))
+
+    def measured_meanings(self, question: Question, sampled: Sampled) -> Result:
+        """Measure what was sampled and clustered."""
         told = counted(sampled, self.options)
         measured = measure(inputs_of(told.samples, told.draws), question, self.measures, self.measuring_models())
         return self.result_of(question, sampled, measured)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 StopReason = Literal["eos", "stop_string", "length"]
-MeaningKind = Literal["answer", "declines"]
+MeaningKind = Literal["answer", "declines", "elsewhere"]
 SentenceKind = Literal["claim", "lead", "code", "cut", "beyond"]
 
 
@@ -211,7 +211,7 @@ class Cluster:
     high: float | None = None
     score_share: float = 0.0
     draws: tuple[int, ...] = ()  # indices into the draws
-    kind: MeaningKind = "answer"  # "declines": says that it has no answer, or asks back
+    kind: MeaningKind = "answer"  # "declines": has no answer, or asks back; "elsewhere": Sentence.elsewhere
 
     @property
     def share(self) -> float:
@@ -251,6 +251,9 @@ OF_SENTENCE = ("clusters", "estimates", "coverage", "words", "samples", "draws",
 class Sentence:
     """A sentence of a long answer, measured as an answer to the question and the sentences before it.
 
+    Its meanings are the sentence and what contradicts it; their shares sum to 1. What neither says nor denies it but
+    goes on to something else is told apart, in `elsewhere`, with its share of all that the model would say there.
+
     Its `kind` says why it was not: a lead-in or heading claims nothing, code is not measured, the last sentence was
     cut, or it lies beyond the most sentences that are measured. Only a claim has the fields after it.
     """
@@ -267,6 +270,7 @@ class Sentence:
     draws: tuple[Sample, ...] = ()
     candidates: tuple[Substitution, ...] = ()
     notes: tuple[str, ...] = ()
+    elsewhere: Cluster | None = None  # None: nothing that was found goes on to something else
 
     @property
     def semantic_entropy(self) -> float | None:
@@ -280,7 +284,7 @@ class Sentence:
 
     @property
     def doubt(self) -> float:
-        """1 − the share of its own meaning; 0 if it was not measured."""
+        """The share of what contradicts it; 0 if it was not measured."""
         return 1.0 - self.clusters[0].share if self.clusters else 0.0
 
 

@@ -41,17 +41,20 @@ function readingOfSentences({ sentences }) {
   const measured = sentences.filter(({ clusters }) => clusters.length).length;
   const shaky = toCheck(sentences).length;
   if (!measured) return "no sentence claims anything that could be measured";
-  if (!shaky) return `of ${measured} measured sentences the model would say each at least two times in three`;
+  if (!shaky) return `of ${measured} measured sentences the model would contradict none more than one time in three`;
   const are = shaky === 1 ? "is one that" : "are such that";
-  return `${shaky} of ${measured} measured sentences ${are} the model might as well put otherwise: check these first`;
+  return `${shaky} of ${measured} measured sentences ${are} the model might as well contradict: check these first`;
 }
 
-/** 1 − the share of a sentence's own meaning; 0 if it was not measured. */
+/** The share of what contradicts a sentence; 0 if it was not measured. */
 export const doubtOf = ({ clusters }) => (clusters.length ? 1 - shareOf(clusters[0]) : 0);
 
-/** The sentences whose own meaning has less than two thirds of the probability, the shakiest first. */
+/** The sentences that the model would contradict more than one time in three, the shakiest first. */
 export const toCheck = (sentences) =>
   sentences.filter((one) => doubtOf(one) > 1 / 3).sort((first, second) => doubtOf(second) - doubtOf(first));
+
+/** What stands beside a sentence's meanings where the model would go on to something else. */
+export const elsewhereNote = (elsewhere) => `${percent(shareOf(elsewhere))} of all that it would say here goes on to something else`;
 
 /** Why a sentence was not measured; empty: it was. */
 export const sentenceNote = ({ kind }) =>

@@ -2,7 +2,7 @@
 // by the page and by the self-contained file.
 
 import { clipped, copyButton, faint, folded, make, newId, table, visible } from "./elements.js";
-import { caveats, decimal, doubtOf, largestFirst, meaningLabel, percent, reading, sentenceNote, shareOf, shareText, shortNote, toCheck } from "./verdict.js";
+import { caveats, decimal, doubtOf, elsewhereNote, largestFirst, meaningLabel, percent, reading, sentenceNote, shareOf, shareText, shortNote, toCheck } from "./verdict.js";
 
 const COLOURS = 8;
 const MEANINGS = 5; // shown before the rest is folded
@@ -145,7 +145,7 @@ function longAnswer(result) {
     at = one.end;
   }
   text.append(visible(characters.slice(at).join("")));
-  section.append(text, faint("Shaded: the model might as well put the sentence otherwise. Choose one to see how; grey ones were not measured."), panel);
+  section.append(text, faint("Shaded: the model might as well contradict the sentence. Choose one to see how; grey ones were not measured."), panel);
   if (buttons.length) watchWords(text, buttons, panel, (number) => fillSentence(panel, result, measured[number]));
   return section;
 }
@@ -162,7 +162,9 @@ function fillSentence(panel, result, one) {
   const own = asResult(result, one);
   const branches = own.samples.filter((sample) => sample.substitution);
   panel.setAttribute("aria-label", "The sentence");
-  panel.replaceChildren(make("h3", { dir: "auto" }, visible(one.text)), make("p", {}, reading(own)), meanings(own), answer(own));
+  panel.replaceChildren(make("h3", { dir: "auto" }, visible(one.text)), make("p", {}, reading(own)), meanings(own));
+  if (one.elsewhere) panel.append(faint(elsewhereNote(one.elsewhere)));
+  panel.append(answer(own));
   if (branches.length) panel.append(folded(`Alternatives: where the sentence could have gone on differently (${branches.length})`, ...tree(own, branches)));
 }
 

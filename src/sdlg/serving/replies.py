@@ -56,6 +56,7 @@ def sentence_dict(sentence: Sentence) -> Json:
         "semantic_entropy": sentence.semantic_entropy,
         "coverage": sentence.coverage,
         "clusters": list(map(meaning_dict, sentence.clusters)),
+        "elsewhere": sentence.elsewhere and meaning_dict(sentence.elsewhere),
     }
 
 

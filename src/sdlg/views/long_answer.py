@@ -8,7 +8,7 @@ from rich.text import Text
 
 from ..records import Sentence
 from ..result import MEAN_SENTENCE_ENTROPY, SEMANTIC_ENTROPY, Result, percent, share_text
-from .reading import meaning_label, reading, sentence_note, short_note, to_check
+from .reading import elsewhere_note, meaning_label, reading, sentence_note, short_note, to_check
 from .terminal import footer, indented, shade_style, verbose_view, visible
 
 _SHOWN = 3  # sentences to check first, and other meanings of each
@@ -52,4 +52,6 @@ def _others(one: Sentence) -> Table:
     for cluster in [other for other in one.meanings if other.id != 0][:_SHOWN]:
         said = Text(f"or: {meaning_label(cluster)}{visible(cluster.text)}", overflow="fold")
         table.add_row(Text(percent(cluster.share), "dim"), said)
+    if one.elsewhere is not None:
+        table.add_row("", Text(elsewhere_note(one.elsewhere), "dim", overflow="fold"))
     return table

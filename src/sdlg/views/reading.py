@@ -60,15 +60,20 @@ def _reading_of_sentences(result: Result) -> str:
     if not measured:
         return "no sentence claims anything that could be measured"
     if not shaky:
-        return f"of {measured} measured sentences the model would say each at least two times in three"
+        return f"of {measured} measured sentences the model would contradict none more than one time in three"
     are = "is one that" if shaky == 1 else "are such that"
-    return f"{shaky} of {measured} measured sentences {are} the model might as well put otherwise: check these first"
+    return f"{shaky} of {measured} measured sentences {are} the model might as well contradict: check these first"
 
 
 def to_check(result: Result) -> list[Sentence]:
-    """Return the sentences whose own meaning has less than two thirds of the probability, the shakiest first."""
+    """Return the sentences that the model would contradict more than one time in three, the shakiest first."""
     shaky = [one for one in result.sentences if one.doubt > _SHAKY]
     return sorted(shaky, key=lambda one: -one.doubt)
+
+
+def elsewhere_note(elsewhere: Cluster) -> str:
+    """Return what stands beside a sentence's meanings where the model would go on to something else."""
+    return f"{percent(elsewhere.share)} of all that it would say here goes on to something else"
 
 
 def sentence_note(one: Sentence) -> str:
