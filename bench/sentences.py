@@ -50,9 +50,8 @@ def main() -> None:
     chosen = parser.parse_args()
     rows = [json.loads(line) for line in chosen.data.open(encoding="utf-8")][: chosen.limit]
     methods = chosen.methods.split(",")
-    done = (
-        {(row["id"], row["method"]): row for row in map(json.loads, chosen.out.open())} if chosen.out.exists() else {}
-    )
+    kept = map(json.loads, chosen.out.open()) if chosen.out.exists() else ()
+    done = {(row["id"], row["method"]): row for row in kept}
     pipeline = None
     with chosen.out.open("a", encoding="utf-8") as out:
         for number, row in enumerate(rows):
@@ -208,9 +207,8 @@ def report(rows: list[dict[str, Any]], done: dict[tuple[str, str], dict[str, Any
             f"{name:24} AUROC {value:.3f} [{low:.3f}, {high:.3f}]  AP {precision:.3f}  {'' if name == OURS else paired}"
         )
     for method, found in parts.items():
-        print(
-            f"{method}: {sum(p['seconds'] for p in found) / sum(p['read'] for p in found):.1f} times reading the answer once"
-        )
+        times = sum(part["seconds"] for part in found) / sum(part["read"] for part in found)
+        print(f"{method}: {times:.1f} times reading the answer once")
 
 
 if __name__ == "__main__":
