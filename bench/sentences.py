@@ -59,12 +59,10 @@ def main() -> None:
                 if (row["id"], method) in done:
                     continue
                 pipeline = pipeline or Pipeline(chosen.model, chosen.nli, unit="sentences")
-                started = time.perf_counter()
-                scores, read = METHODS[method](Read(pipeline, row))
-                found = {
-                    "id": row["id"], "method": method, "segments": scores, "read": read,
-                    "seconds": time.perf_counter() - started,
-                }  # fmt: skip
+                read, started = Read(pipeline, row), time.perf_counter()
+                scores = METHODS[method](read)
+                seconds = {"read": read.seconds, "seconds": time.perf_counter() - started}
+                found = {"id": row["id"], "method": method, "segments": scores, **seconds}
                 done[row["id"], method] = found
                 out.write(json.dumps(found, ensure_ascii=False) + "\n")
                 out.flush()
@@ -93,7 +91,7 @@ class Read:
         return [k for k, one in enumerate(self.sentences) if one.start < end and one.end > start]
 
 
-def ours(read: Read) -> tuple[list[Scores], float]:
+def ours(read: Read) -> list[Scores]:
     """What `sdlg check` finds, and what the tokens alone tell."""
     result = read.pipeline.check(read.question, read.text)
     spans = token_spans(read.answer.token_ids, read.pipeline.models.language_model.text)
@@ -117,7 +115,7 @@ def ours(read: Read) -> tuple[list[Scores], float]:
                 "greatest token entropy": float(np.max(entropies)),
             }
         )
-    return found, read.seconds
+    return found
 
 
 def turning(sentence: Sentence) -> float:
@@ -125,14 +123,14 @@ def turning(sentence: Sentence) -> float:
     return 1.0 - math.prod(1.0 - (word.other_meaning or 0.0) for word in sentence.words)
 
 
-def multinomial(read: Read) -> tuple[list[Scores], float]:
+def multinomial(read: Read) -> list[Scores]:
     """The share of sentences drawn from the same beginning that say something else."""
     shares = {k: drawn_share(read, one) for k, one in enumerate(read.sentences) if one.kind == "claim"}
     found = [max((shares[k] for k in read.over(*place[:2]) if k in shares), default=0.0) for place in read.segments]
-    return [{"multinomial": value} for value in found], read.seconds
+    return [{"multinomial": value} for value in found]
 
 
-def selfcheck(read: Read) -> tuple[list[Scores], float]:
+def selfcheck(read: Read) -> list[Scores]:
     """How much answers drawn anew contradict a segment."""
     drawn, nli = draw_answers(read.pipeline, read.prompt), read.pipeline.models.nli
     found = []
@@ -140,7 +138,7 @@ def selfcheck(read: Read) -> tuple[list[Scores], float]:
         judged = nli.judge("", [(one, text) for one in drawn]).probabilities
         against = [p.contradiction / max(p.contradiction + p.entailment, 1e-9) for p in judged]
         found.append({"SelfCheck-5": float(np.mean(against[:5])), "SelfCheck-10": float(np.mean(against))})
-    return found, read.seconds
+    return found
 
 
 METHODS = {"ours": ours, "multinomial": multinomial, "selfcheck": selfcheck}
