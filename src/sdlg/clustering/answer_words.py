@@ -12,6 +12,8 @@ from functools import lru_cache
 
 _WORD = re.compile(r"\d+(?:[.,]\d+)*|[^\W\d_]+|[%°$€£]")
 _NAME = re.compile(r"(?<![.!?] )(?<!^)\b[A-Z][\w'’-]*")  # a capital that no sentence begins with
+_CAPITAL = r"[^\W\d_a-z][\w'’.-]*"  # of any script that has capitals
+_NAMES = re.compile(rf"(?<![\w'’-]){_CAPITAL}(?: (?:of |the |de |van |von |al-)*{_CAPITAL})*")
 _FOOTNOTE = re.compile(r"(?<=[a-z]{3})\d{1,2}\b|\b((?:1[5-9]|20)\d\d)\d(?=\.|$)")  # earthquakes1, in 19681.
 _SMALL = """a an the of in on at to for from by with and or as is was are were be been being it its this that
     these those he she they his her their him them i you we my your our who whom whose which what when
@@ -114,6 +116,13 @@ def telling_words(question: str, answer: str) -> dict[str, float]:
         heavy.update(filter(is_number, words))
     telling = [word for word in words if word not in asked and word not in _SMALL_WORDS] or words
     return {word: 1.0 if word in heavy else 0.25 for word in telling}
+
+
+def named(question: str, answer: str) -> list[frozenset[str]]:
+    """The names of an answer in their order, each as its words; words of the question do not count."""
+    asked = {_stem(word) for word in split_words(question)} | _SMALL_WORDS
+    names = (frozenset(map(_stem, split_words(match.group()))) - asked for match in _NAMES.finditer(answer))
+    return [name for name in names if name]
 
 
 def named_quantities(question: str, answer: str) -> dict[str, set[str]]:

@@ -24,7 +24,7 @@ _DECLINES = re.compile(
     rf"\b(?:i|we) ?{_NOT_ABLE} (?:\w+ ){{0,2}}{_DOING}\b"
     r"|\bi(?:'m| am) (?:not|un)(?: \w+)? ?(?:sure|certain|aware|familiar)\b"
     r"|\bi have no (?:idea|information|comment|knowledge|way|access|opinion)\b"
-    rf"|{_AN_AI}[^.!?]*?\b(?:not|cannot|unable|no|never|\w+n't)\b"
+    rf"|{_AN_AI}[^.!?]*?\b(?:not|cannot|unable|no|never|committed|subject to|designed to|\w+n't)\b"
     r"|\bit(?:'s| is) (?:not possible|impossible|difficult|hard|unclear|unknown|not clear|not known|uncertain)\b"
     r"|\b(?:answer|name|date|number|person|information|question|it) is "
     r"(?:unknown|unclear|ambiguous|not (?:known|clear|available|specified))\b"

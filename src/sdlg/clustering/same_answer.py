@@ -13,7 +13,7 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -25,7 +25,7 @@ from ..concurrency.limits import check_limit
 from ..errors import BadOption
 from ..loading.cache_folder import home_folder
 from ..nli.base import NliProbabilities
-from .answer_words import asked_date, asks_quantity, is_number, named_quantities, telling_words
+from .answer_words import asked_date, asks_quantity, is_number, named, named_quantities, telling_words
 from .declining import declines
 
 Array = NDArray[np.float64]
@@ -35,6 +35,7 @@ FEATURES = (
     "contradiction",  # log-odds, mean of both directions
     "shared_words",  # 0 to 1
     "overlap",  # 0 to 1
+    "names_agree",  # −1, 0 (does not apply), 1
     "dates_agree",  # −1, 0 (does not apply), 1, 4 (decides)
     "quantities_agree",  # −1, 0, 1; the last one, too
     "polarities_agree",  # −2, −1, 0, 1, 2 (decides)
@@ -156,6 +157,7 @@ def features_of_words(question: str, one: str, other: str) -> dict[str, float]:
     return {
         "shared_words": shared_words(words, others),
         "overlap": overlap(words, others),
+        "names_agree": names_agree(question, one, other),
         "dates_agree": dates_agree(question, one, other),
         "quantities_agree": quantities_agree(question, one, other),
         "polarities_agree": polarities_agree(question, one, other) * (2.0 if both_polar(one, other) else 1.0),
@@ -208,6 +210,18 @@ def _alike(one: str, other: str) -> float:
     pairs, others = ({word[k : k + 2] for k in range(len(word) - 1)} for word in (one, other))
     common = 2 * len(pairs & others) / (len(pairs) + len(others))
     return common if common >= 0.6 else 0.0
+
+
+def names_agree(question: str, one: str, other: str) -> float:
+    """Of the first name in each: 1 if the other answer has it, too, or a part of it; −1 if neither is in the other."""
+    names, others = named(question, one), named(question, other)
+    if not names or not others:
+        return 0.0
+    return 1.0 if _is_among(names[0], others) or _is_among(others[0], names) else -1.0
+
+
+def _is_among(name: frozenset[str], names: Sequence[frozenset[str]]) -> bool:
+    return any(name <= other or other <= name for other in names)
 
 
 # -- where the network is blind: 1 they agree, −1 they do not, 0 it does not apply -------------------------------------

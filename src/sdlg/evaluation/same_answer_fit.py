@@ -35,7 +35,7 @@ except ImportError as error:
     raise RunError("fitting needs scikit-learn: pip install 'sdlg[eval]'") from error
 
 _NETWORK = ("entailment", "weaker_entailment", "contradiction")
-_WORDS = ("shared_words", "overlap", "quantities_agree")
+_WORDS = ("shared_words", "overlap", "names_agree", "quantities_agree")
 _FIXED = {"dates_agree": 2.0, "polarities_agree": 4.0, "refusals_agree": 4.0}
 _MIXES = (0.0, 0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 2.0)
 _THRESHOLDS = np.arange(0.2, 0.81, 0.02).round(2).tolist()
