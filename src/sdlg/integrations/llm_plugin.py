@@ -70,6 +70,8 @@ class SdlgModel(llm.Model):
 
     def execute(self, prompt: Any, stream: bool, response: Any, conversation: Any) -> Iterator[str]:
         """Answer, and keep how sure the model is."""
+        from ..views.brief import brief_dict  # not before: llm imports its plug-ins for every command
+
         turns: list[dict[str, str]] = [{"role": "system", "content": prompt.system}] if prompt.system else []
         for earlier in conversation.responses if conversation else ():
             turns += [
@@ -77,6 +79,5 @@ class SdlgModel(llm.Model):
                 {"role": "assistant", "content": earlier.text()},
             ]
         result = _pipeline(self.name).ask(messages=[*turns, {"role": "user", "content": prompt.prompt}])
-        meanings = [{"text": one.text, "share": one.share} for one in result.meanings]
-        response.response_json = {"uncertainty": {"semantic_entropy": result.semantic_entropy, "meanings": meanings}}
+        response.response_json = {"uncertainty": brief_dict(result)}
         yield result.answer.text
