@@ -60,8 +60,9 @@ class ChatSdlg(BaseChatModel):
 
     def _with(self, stop: list[str] | None, named: dict[str, Any]) -> Pipeline:
         """The pipeline with what was bound or given for one call; what is no option is an error."""
-        stops = {"stop_strings": (*self.pipeline.options.stop_strings, *stop)} if stop else {}
-        return self.pipeline.changed(**named, **stops) if named or stops else self.pipeline
+        if stop:
+            named = {**named, "stop_strings": (*self.pipeline.options.stop_strings, *stop)}
+        return self.pipeline.changed(**named) if named else self.pipeline
 
 
 class UncertaintyCallback(BaseCallbackHandler):
