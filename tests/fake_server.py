@@ -20,7 +20,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from itertools import islice
+from itertools import count, islice
 from pathlib import Path
 from threading import Barrier, BrokenBarrierError, Event, Lock, Thread
 from typing import Any
@@ -72,6 +72,7 @@ class Traits:
     most: int = 100  # log-probabilities of a step; 0: none at all
     clamps: bool = False  # tells `most` of them to whoever asks for more, without a word
     raw: bool = True  # log-probabilities before temperature
+    refuses: tuple[str, ...] = ()  # chat: fields that it will not have, as hosted models do
     caches: bool | None = None  # what usage says of cached tokens; None: nothing
     usage: bool = True  # whether it counts tokens
     recounts: int = 0  # tokens by which it counts a branch's prompt wrongly: as if cut into others
@@ -410,16 +411,23 @@ class Chat(Dialect):
 
     post_v1_completions = None  # type: ignore[assignment]
 
+    def __init__(self, speaker: Speaker, traits: Traits) -> None:
+        super().__init__(speaker, traits)
+        self._drawn = count()  # seeds of whoever sends none
+
     def post_v1_chat_completions(self, body: Json) -> Json | Reply:
         if body.get("model") not in self.traits.models:
             return problem(404, f"The model `{body.get('model')}` does not exist.")
-        if body.get("logprobs") and not self.traits.most:
+        if body.get("logprobs") and not self.traits.most and not self.traits.clamps:
             return problem(400, "logprobs are not supported by this model")
+        if refused := [name for name in self.traits.refuses if name in body]:
+            return problem(400, f"Unsupported parameter: '{refused[0]}' is not supported with this model.")
+        body = {"max_tokens": body.get("max_completion_tokens"), "seed": next(self._drawn), **body}
         prompt = body["messages"][-1]["content"] + ASSISTANT
         steps, finish = self.steps(body, prompt)
         message = {"role": "assistant", "content": self.text(body, steps)}
         choice: Json = {"index": 0, "message": message, "finish_reason": finish, "logprobs": None}
-        if body.get("logprobs"):
+        if body.get("logprobs") and self.traits.most:
             shown = [step for step in steps if step.token]
             choice["logprobs"] = {"content": [self._entry(step, body.get("top_logprobs", 0)) for step in shown]}
         return {"object": "chat.completion", "choices": [choice], **self.usage(prompt, prompt, len(steps))}

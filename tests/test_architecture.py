@@ -59,6 +59,7 @@ ROOMS = {
     "mcp": {"integrations/mcp_server"},
     "llm": {"integrations/llm_plugin"},
     "click": {"integrations/llm_plugin"},
+    "langchain_core": {"integrations/langchain"},
     "rouge_score": {"evaluation/correctness/lexical"},
     "sklearn": {"evaluation/risk_fitting", "evaluation/same_answer_fit"},
     "scipy": {"evaluation"},

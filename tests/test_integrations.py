@@ -105,13 +105,16 @@ def run_llm(tmp_path, monkeypatch):
     from sdlg.integrations import llm_plugin
 
     monkeypatch.setenv("LLM_USER_PATH", str(tmp_path))
-    answers = iter(["Paris", "It is Paris", "Lyon", "Paris"])
+    answers = iter(["Paris", "It is Paris", "Lyon", "Paris", "Lyon 🦁", ""])
 
     class Fake(llm.Model):
         model_id = "fake"
 
         def execute(self, prompt, stream, response, conversation):
-            yield next(answers)
+            answer = next(answers, None)
+            if answer is None:
+                raise RuntimeError("the model is broken")
+            yield answer
 
     class Plugin:
         @staticmethod
@@ -133,8 +136,30 @@ def test_llm_doubt_compares_the_answers_of_any_model(run_llm):
     assert "Paris" in ran.output
     assert "Lyon" in ran.output
     assert "2 meanings" in ran.output
-    assert run_llm("doubt", "Who?", "-m", "fake", "-n", "1").exit_code == 1
-    assert run_llm("doubt", " ", "-m", "fake").exit_code == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("Who?", "-m", "fake", "-n", "1"), "1 is not in the range"),
+        (("Who?", "-m", "fake", "-n", "1000"), "1000 is not in the range"),
+        ((" ", "-m", "fake"), "Error: the question is empty"),
+        (("Who?", "-m", "nosuch"), "Error: Unknown model: nosuch"),
+        (("Who?", "-m", "fake", "-n", "7"), "Error: the model is broken"),
+    ],
+)
+def test_what_llm_doubt_cannot_do_is_told_in_a_line(run_llm, arguments, says):
+    ran = run_llm("doubt", *arguments)
+    assert ran.exit_code in (1, 2)
+    assert says in ran.output
+    assert isinstance(ran.exception, SystemExit)
+
+
+def test_llm_doubt_shows_pictures_and_empty_answers(run_llm):
+    ran = run_llm("doubt", "Where? 🗼", "-m", "fake", "-n", "6")
+    assert ran.exit_code == 0, ran.output
+    assert "Lyon 🦁" in ran.output
+    assert "(empty)" in ran.output
 
 
 def test_our_models_answer_in_llm_with_their_uncertainty(run_llm, tmp_path):

@@ -82,10 +82,12 @@ export const largestFirst = (clusters) => [...clusters].sort((first, second) => 
 /** What nobody who reads only the top may miss; empty: nothing. */
 export function shortNote({ model, samples, options, coverage, sentences }) {
   if (model === null) return "";
-  const { stop_reason: stopped, token_ids: tokens } = samples[0].generation;
-  const parts = stopped === "length" ? [`the answer was cut at ${tokens.length} tokens (raise max_tokens)`] : [];
+  const { stop_reason: stopped, logprobs, ending_logprobs: ending } = samples[0].generation;
+  const cut = logprobs.length || options.max_tokens;
+  const parts = stopped === "length" ? [`the answer was cut at ${cut} tokens (raise max_tokens)`] : [];
   if (!sentences?.length && samples.length > 1 && samples.length < options.samples && (coverage ?? 0) < 0.9)
     parts.push(`${samples.length} of ${options.samples} sequences: no others are likely`);
+  if (!logprobs.length && !ending.length) parts.push("no log-probabilities: answers were only counted");
   return parts.join("; ");
 }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from typing import Any
 
 from ..errors import BadOption
@@ -32,6 +33,11 @@ def _mcp(parsed: argparse.Namespace) -> int:
         from ..integrations.mcp_server import mcp_server
     except ModuleNotFoundError as error:
         raise BadOption(f"{error}. Tools for agents are an extra: pip install 'sdlg[mcp]'") from error
+    if sys.stdin is not None and sys.stdin.isatty():
+        print(
+            "sdlg: waiting for an agent, which speaks MCP and starts this by itself (Ctrl-C ends it)",
+            file=sys.stderr,
+        )
     with lazy_pipeline(parsed) as pipeline:  # models are loaded by the first question
         mcp_server(pipeline, Settings()).run("stdio")
     return 0

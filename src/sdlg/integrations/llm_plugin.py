@@ -6,6 +6,7 @@ in the log (`llm logs --json`, `response_json`).
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
 from functools import cache
@@ -16,11 +17,13 @@ import llm
 
 from ..options import CATALOGUE_MODELS, DEFAULT_NLI
 
-_FEWEST = 2
+_ANSWERS = click.IntRange(2, 100)  # every two that differ are compared
 
 
 @cache
 def _pipeline(model: str | None) -> Any:
+    os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")  # before the import
+    os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
     from ..pipeline import Pipeline
 
     return Pipeline(model, DEFAULT_NLI)
@@ -34,23 +37,27 @@ def register_commands(cli: click.Group) -> None:
     @click.argument("question")
     @click.option("-m", "--model", "model_id", help="a model that llm knows (default: llm's own)")
     @click.option("-s", "--system", help="instructions for the model")
-    @click.option("-n", "--answers", default=5, show_default=True, help="how often it is asked")
+    @click.option("-n", "--answers", default=5, show_default=True, type=_ANSWERS, help="how often it is asked")
     def doubt(question: str, model_id: str | None, system: str | None, answers: int) -> None:
         """Ask a model several times, and show how its answers spread over meanings."""
-        if answers < _FEWEST:
-            raise click.ClickException(f"at least {_FEWEST} answers are needed to compare them")
         if not question.strip():
             raise click.ClickException("the question is empty")
-        model = llm.get_model(model_id)
-        texts = []
-        for number in range(answers):
-            click.echo(f"asking {model.model_id}: {number + 1}/{answers}", err=True)
-            texts.append(model.prompt(question, system=system, stream=False).text().strip())
-        from rich.console import Console
+        try:
+            _show_doubt(question, model_id, system, answers)
+        except Exception as error:  # whatever a stranger's model raises: a key, a name, a server; as llm itself does
+            raise click.ClickException(str(error.args[0] if error.args else error)) from error
 
-        from ..views.terminal import print_result
 
-        print_result(Console(highlight=False, file=sys.stdout), _pipeline(None).score(question, texts))
+def _show_doubt(question: str, model_id: str | None, system: str | None, answers: int) -> None:
+    from rich.console import Console
+
+    from ..views.terminal import print_result
+
+    model, texts = llm.get_model(model_id), []
+    for number in range(answers):
+        click.echo(f"asking {model.model_id}: {number + 1}/{answers}", err=True)
+        texts.append(model.prompt(question, system=system, stream=False).text().strip())
+    print_result(Console(highlight=False, file=sys.stdout), _pipeline(None).score(question, texts))
 
 
 @llm.hookimpl
@@ -70,6 +77,8 @@ class SdlgModel(llm.Model):
 
     def execute(self, prompt: Any, stream: bool, response: Any, conversation: Any) -> Iterator[str]:
         """Answer, and keep how sure the model is."""
+        from ..views.brief import brief_dict  # not before: llm imports its plug-ins for every command
+
         turns: list[dict[str, str]] = [{"role": "system", "content": prompt.system}] if prompt.system else []
         for earlier in conversation.responses if conversation else ():
             turns += [
@@ -77,6 +86,5 @@ class SdlgModel(llm.Model):
                 {"role": "assistant", "content": earlier.text()},
             ]
         result = _pipeline(self.name).ask(messages=[*turns, {"role": "user", "content": prompt.prompt}])
-        meanings = [{"text": one.text, "share": one.share} for one in result.meanings]
-        response.response_json = {"uncertainty": {"semantic_entropy": result.semantic_entropy, "meanings": meanings}}
+        response.response_json = {"uncertainty": brief_dict(result)}
         yield result.answer.text

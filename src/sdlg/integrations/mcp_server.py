@@ -16,13 +16,12 @@ from .. import __version__
 from ..concurrency.in_flight import in_thread
 from ..errors import SdlgError
 from ..pipeline import Pipeline
-from ..result import Result
 from ..schema import first_fault
 from ..serving.asked import asked_by
 from ..serving.bodies import UncertaintyBody
 from ..serving.failures import Failure
-from ..serving.replies import meaning_dict, uncertainty_dict
 from ..serving.settings import Settings
+from ..views.brief import brief_dict
 
 _INSTRUCTIONS = (
     "Measures how sure a local language model is of what it means. Percentages say how often the model would give a "
@@ -38,7 +37,8 @@ def mcp_server(pipeline: Pipeline, settings: Settings) -> MCPServer:
     async def measured(**body: Any) -> dict[str, Any]:
         try:
             asked = asked_by(pipeline, limits, UncertaintyBody(**{k: v for k, v in body.items() if v is not None}))
-            return _told(await in_thread(lambda: asked.answer(None), seconds=limits.deadline))
+            result = await in_thread(lambda: asked.answer(None), seconds=limits.deadline)
+            return {"answer": result.answer.text, **brief_dict(result)}
         except (SdlgError, Failure) as error:
             raise ToolError(str(error)) from error
         except ValidationError as error:
@@ -62,10 +62,3 @@ def mcp_server(pipeline: Pipeline, settings: Settings) -> MCPServer:
         return await measured(question=question, answers=answers)
 
     return server
-
-
-def _told(result: Result) -> dict[str, Any]:
-    """What an agent can use: no tokens, no tables."""
-    told = uncertainty_dict(result, "summary")
-    kept = {name: told[name] for name in ("reading", "semantic_entropy", "risk", "sentences", "notes")}
-    return {"answer": result.answer.text, "meanings": list(map(meaning_dict, result.meanings)), **kept}

@@ -105,7 +105,7 @@ def cut_note(answer: Generation, options: Options) -> list[str]:
     """An answer cut by length is never hidden."""
     if answer.stop_reason != "length":
         return []
-    tokens = len(answer.token_ids)
+    tokens = len(answer.logprobs) or options.decoding.max_tokens  # not known: as many as there may be
     if tokens < options.decoding.max_tokens:
         return [f"the answer was cut at {tokens} tokens, where the model's context ends; shorten the prompt"]
     return [f"the answer was cut at {tokens} tokens; raise max_tokens to see all of it"]

@@ -8,9 +8,10 @@ from ..models.prompts import PLAIN_STOPS
 from ..progress import Progress
 from ..records import Generation, Sentence
 from ..result import Result
+from ..views.brief import sentence_dict
 from .asked import Asked
 from .failures import Json
-from .replies import Reply, branch_dict, generation_dict, sentence_dict
+from .replies import Reply, branch_dict, generation_dict
 
 HALF = "\N{REPLACEMENT CHARACTER}"
 

@@ -9,10 +9,11 @@ from dataclasses import asdict
 from secrets import token_hex
 
 from ..progress import Progress
-from ..records import Cluster, Generation, Sample, Sentence
+from ..records import Generation, Sample, Sentence
 from ..result import Result
 from ..schema import adapter
 from ..scoring.alignment import surface_in_context, token_texts
+from ..views.brief import sentence_dict
 from ..views.reading import reading
 from .bodies import Detail
 from .completions import Completion
@@ -44,25 +45,6 @@ def uncertainty_dict(result: Result, detail: Detail) -> Json:
         "notes": list(result.notes),
     }
     return summary if detail == "summary" else {**summary, "result": result.to_dict()}
-
-
-def sentence_dict(sentence: Sentence) -> Json:
-    """Return a sentence of a long answer, its own meaning first."""
-    return {
-        "text": sentence.text,
-        "start": sentence.start,
-        "end": sentence.end,
-        "kind": sentence.kind,
-        "semantic_entropy": sentence.semantic_entropy,
-        "coverage": sentence.coverage,
-        "clusters": list(map(meaning_dict, sentence.clusters)),
-        "elsewhere": sentence.elsewhere and meaning_dict(sentence.elsewhere),
-    }
-
-
-def meaning_dict(cluster: Cluster) -> Json:
-    """Return a meaning in short."""
-    return {name: getattr(cluster, name) for name in ("text", "share", "low", "high", "kind")}
 
 
 def _alternative(sample: Sample) -> Json:

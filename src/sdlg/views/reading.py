@@ -110,7 +110,8 @@ def short_note(result: Result) -> str:
     """Return what nobody who reads only a few lines may miss, in one line; empty: nothing."""
     parts = []
     if result.model is not None and result.answer.stop_reason == "length":
-        parts.append(f"the answer was cut at {len(result.answer.token_ids)} tokens (raise max_tokens)")
+        tokens = len(result.answer.logprobs) or result.options.max_tokens
+        parts.append(f"the answer was cut at {tokens} tokens (raise max_tokens)")
     asked, found = result.options.samples, len(result.samples)
     if (
         result.model is not None
@@ -119,6 +120,8 @@ def short_note(result: Result) -> str:
         and (result.coverage or 0.0) < _NEARLY_ALL
     ):
         parts.append(f"{found} of {asked} sequences: no others are likely")
+    if result.model is not None and not result.answer.decision_logprobs:
+        parts.append("no log-probabilities: answers were only counted")
     return "; ".join(parts)
 
 

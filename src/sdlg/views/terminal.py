@@ -114,7 +114,7 @@ def footer(result: Result) -> Text:
     """Return the last line: which models, how much was looked at, how long it took."""
     model = "given answers" if result.model is None else result.model
     if len(model) > _NAME:
-        model = model.rpartition("/")[2][-_NAME:]
+        model = model.rpartition("/")[2].rpartition("#")[2][-_NAME:]
     parts = [model if result.method in ("sdlg", "given") else f"{model}, {result.method}"]
     parts += [] if result.nli is None else [f"judge {result.nli}"]
     parts += [] if result.coverage is None else [f"{percent(result.coverage)} of probability looked at"]

@@ -21,6 +21,9 @@ _TRIED_IN_CHAT = (20, 10, 5, 2, 1)  # OpenAI's own endpoint tells 20
 _QUESTION = "Q: What is the capital of France? A: The capital of France is"
 _LONG = " ".join(["one two three four"] * 100)  # some hundred tokens: caches work in blocks
 _NO_SUCH_PATH = (404, 405, 501)
+_LIMIT = "max_tokens"
+# What some hosted models refuse to be told, in the order in which it is given up where a refusal names several.
+_REFUSABLE = ("top_p", "seed", "temperature", _LIMIT)
 # What the OpenAI protocol has no word for: ids in the reply, and no sampling but what is asked for.
 _WITH_IDS: Json = {"return_token_ids": True, "return_tokens_as_token_ids": True}
 _VLLM: Json = {**_WITH_IDS, "add_special_tokens": False, "top_k": 0, "min_p": 0.0, "repetition_penalty": 1.0}
@@ -48,6 +51,7 @@ class ServerCapabilities:
     has_template: bool = False
     ending: str | None = None  # how the server spells the token that ends an answer
     request_fields: Mapping[str, Any] = field(default_factory=dict)  # with which it sent ids; sent with every request
+    left_out: tuple[str, ...] = ()  # fields that it refuses, as hosted models do
 
     @property
     def usable_logprobs(self) -> int:
@@ -70,7 +74,15 @@ class ServerCapabilities:
             )
         elif not self.top_logprobs:
             shortcomings.append("the server tells no log-probabilities: answers count by how often they come")
+        if unsettled := [name for name in self.left_out if name != _LIMIT]:
+            shortcomings.append(f"the server takes no {' and no '.join(unsettled)}: it draws as it chooses")
         return tuple(shortcomings)
+
+
+def accepted_fields(body: Json, left_out: Sequence[str]) -> Json:
+    """Return a request's body without what the server refuses; who refuses `max_tokens` knows it by its later name."""
+    kept = {name: value for name, value in body.items() if name not in left_out}
+    return kept | {"max_completion_tokens": body[_LIMIT]} if _LIMIT in left_out else kept
 
 
 async def probe_server(connection: Connection) -> ServerCapabilities:
@@ -180,6 +192,7 @@ class _Probe:
 
     def __init__(self, connection: Connection, model: str, kind: str) -> None:
         self._connection, self._model, self._kind = connection, model, kind
+        self._left_out: tuple[str, ...] = ()
 
     async def capabilities(self, **listed: Any) -> ServerCapabilities:
         """Try what is best first."""
@@ -187,9 +200,12 @@ class _Probe:
         try:
             reply = await self._completion()
         except Refused as refusal:
-            if refusal.status not in _NO_SUCH_PATH:
+            if refusal.status not in (400, *_NO_SUCH_PATH):
                 raise
-            return await self._chat(named)
+            try:
+                return await self._chat(named)
+            except Refused as other:
+                raise refusal if refusal.status == 400 and other.status in _NO_SUCH_PATH else other from None
         top = 0 if reply is None else reply.top(reply.body["logprobs"])
         tells_ids = reply is not None and reply.tells_ids
         return ServerCapabilities(
@@ -260,18 +276,32 @@ class _Probe:
 
     async def _chat(self, named: Json) -> ServerCapabilities:
         """A chat endpoint is all there is."""
-        path, body = "chat/completions", {"messages": [{"role": "user", "content": "What is the capital of France?"}]}
+        messages = [{"role": "user", "content": "What is the capital of France?"}]
+        path, body = "chat/completions", {"messages": messages, "temperature": 1.0, "top_p": 1.0, "seed": 0}
+        await self._leave_out(body, path)
         reply = await self._accepted([{**body, "logprobs": True, "top_logprobs": top} for top in _TRIED_IN_CHAT], path)
-        if reply is None:
-            await self._post(body, path)
         return ServerCapabilities(
             **{**named, "has_template": True}, endpoint="chat", takes_ids=False, tells_ids=False,
             top_logprobs=0 if reply is None else reply.top(reply.body["top_logprobs"]),
             raw_logprobs=await self._is_raw(reply.body, path) if reply and reply.steps else None, prefix_cache=None,
+            left_out=self._left_out,
         )  # fmt: skip
 
+    async def _leave_out(self, body: Json, path: str) -> None:
+        """Find which fields the model refuses, by its words, until it takes a request for a draw."""
+        while True:
+            try:
+                await self._post(body, path)
+                return
+            except Refused as refusal:
+                left = [name for name in _REFUSABLE if name not in self._left_out and name in str(refusal)]
+                if refusal.status not in (400, 422) or not left:
+                    raise
+                self._left_out += (left[0],)
+
     async def _post(self, body: Mapping[str, Any], path: str = "completions") -> Json:
-        reply = await self._connection.post(path, {"model": self._model, "max_tokens": 1, "temperature": 0, **body})
+        whole = {"model": self._model, _LIMIT: 1, "temperature": 0, **body}
+        reply = await self._connection.post(path, accepted_fields(whole, self._left_out))
         if not isinstance(reply, dict):
             raise ServerFailed(f"{self._connection.address.url} answers with {type(reply).__name__}, not an object")
         return reply

@@ -34,6 +34,8 @@ Json = dict[str, Any]
 
 _BACKOFF = wait_random_exponential(multiplier=0.1, max=8)  # full jitter: 0 to 0.1, 0.2, 0.4, … 8 s
 _TEMPORARY = frozenset({408, 425, 429, 502, 503, 504})  # tried again for retry_seconds
+_ALIVE = "is the server still running?"
+_QUOTA = "is a quota used up? Ask for less at once (--set in_flight=1, --samples 5)"
 _FEW_TRIES = 4  # of what may be a fault in the request itself: 500, broken replies
 _TOO_LONG = re.compile(r"(?i)context.*(exceed|maximum|longer)|(exceed|maximum|longer).*context|too long.*token")
 _REQUESTS = 256  # at once, as many as vLLM takes into a batch by default
@@ -66,9 +68,9 @@ class SendAgain(Exception):
 class _Temporary(Exception):
     """A fault that another try may not meet."""
 
-    def __init__(self, message: str, *, after: float = 0.0, tries: float = math.inf) -> None:
+    def __init__(self, message: str, *, after: float = 0.0, tries: float = math.inf, ask: str = _ALIVE) -> None:
         super().__init__(message)
-        self.after, self.tries = after, tries
+        self.after, self.tries, self.ask = after, tries, ask
 
 
 class Connection:
@@ -177,7 +179,10 @@ class Connection:
         said = _failure_message(self.address.key.hidden_in(content))  # before anything is cut
         where = f"{self.address.url} answers {status}"
         if status in _TEMPORARY:
-            raise _Temporary(f"{where}: {said}", after=_seconds_to_wait(headers.get("Retry-After")))
+            ask = (
+                "is a quota used up? Ask for less at once (--set in_flight=1, --samples 5)" if status == 429 else _ALIVE
+            )
+            raise _Temporary(f"{where}: {said}", after=_seconds_to_wait(headers.get("Retry-After")), ask=ask)
         if status >= 500 and status != 501:
             raise _Temporary(f"{where}: {said}", tries=_FEW_TRIES)
         if status in (401, 403):
@@ -207,7 +212,7 @@ class Connection:
         except _Temporary as fault:
             if reason := self._end_reason():
                 raise ServerFailed(reason) from fault
-            raise ServerFailed(f"{fault}. Tried again for a while; is the server still running?") from fault
+            raise ServerFailed(f"{fault}. Tried again for a while; {fault.ask}") from fault
         raise AssertionError("unreachable")
 
     def describe(self, fault: BadReply) -> str:

@@ -94,12 +94,21 @@ def read_chunk(chunk: Any, spellings: TokenSpellings, *, wants_steps: bool = Tru
     if choice is None:
         return Chunk("", (), None, usage, 0)
     message = choice.get("message")
-    text = choice.get("text") if message is None else _object(message, "a message").get("content")
+    text = choice.get("text") if message is None else _said(_object(message, "a message"))
     finish, ids = choice.get("finish_reason"), choice.get("token_ids")
     if not isinstance(text, str | None) or not isinstance(finish, str | None) or not isinstance(ids, list | None):
         raise BadReply("sends a choice that cannot be read")
     steps = tuple(read_steps(choice, spellings)) if wants_steps else ()
     return Chunk(text or "", steps, finish, usage, len(ids or ()))
+
+
+def _said(message: Mapping[str, Any]) -> Any:
+    """Return a message's text: its content, that content's parts that are text, or why it refuses to answer."""
+    content = message.get("content")
+    if isinstance(content, list):
+        parts = [part.get("text") for part in content if isinstance(part, dict) and part.get("type") == "text"]
+        content = "".join(part for part in parts if isinstance(part, str))
+    return content or message.get("refusal") or content
 
 
 def read_steps(choice: Any, spellings: TokenSpellings) -> list[Step]:

@@ -14,7 +14,7 @@ from typing import Any
 from ...records import StopReason
 from ..base import Continuation, DecodeRequest, finished
 from ..stopping import Stop, cut_at_ending, find_stop
-from .capabilities import ServerCapabilities
+from .capabilities import ServerCapabilities, accepted_fields
 from .connection import BadReply, Json, SendAgain
 from .replies import Chunk, Step, Usage, read_chunk
 from .tokenizers import ServedTokenizer, TextPrompt
@@ -58,7 +58,8 @@ def request_body(path: RequestPath, request: DecodeRequest, server: ServerCapabi
         return {**body, "prompt": prompt.text}
     if most:
         body |= {"logprobs": True, **({"top_logprobs": most} if wants_top else {})}
-    return {**body, "messages": [{"role": role, "content": content} for role, content in prompt.messages]}
+    body["messages"] = [{"role": role, "content": content} for role, content in prompt.messages]
+    return accepted_fields(body, server.left_out)
 
 
 class PathReply:
@@ -81,6 +82,11 @@ class PathReply:
     def progress(self) -> int:
         """Tokens so far; characters, where the server sends no log-probabilities."""
         return len(self.steps) if self._wants_steps else len(self._text)
+
+    @property
+    def silent_end(self) -> str | None:
+        """Why a reply without a word ended; None: something was said."""
+        return None if self._text.strip() else self._finish or "no reason given"
 
     def take(self, chunk: Any) -> bool:
         """Read tokens as they come; return whether the answer has ended."""

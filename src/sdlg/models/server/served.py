@@ -159,7 +159,8 @@ class ServedModel:
         grown = {path.index: reply.continuation for path, reply in zip(growing, replies, strict=True)}
         continuations = tuple(grown.get(path.index, COMPLETE) for path in paths)
         notes = truncation_notes([step for reply in replies for step in reply.steps], request.alternatives_above)
-        return Decoded(continuations, _cost(request.prompt, replies), notes)
+        silent = () if self.server.exact else silence_notes([reply.silent_end for reply in replies])
+        return Decoded(continuations, _cost(request.prompt, replies), (*notes, *silent))
 
     def _search(self, request: DecodeRequest) -> Decoded:
         from .search import search_served  # torch is only needed here
@@ -241,6 +242,19 @@ def _refusals_of_one_question() -> Iterator[None]:
         if refusal.status not in _ONE_QUESTION:
             raise
         raise BadQuestion(str(refusal)) from None
+
+
+def silence_notes(ends: Sequence[str | None]) -> tuple[str, ...]:
+    """Return a note on answers that are empty, by why they ended (None: they are not); raise if nothing was said."""
+    why = sorted({end for end in ends if end is not None})
+    if not why:
+        return ()
+    silent = f"{len([end for end in ends if end is not None])} of {len(ends)} answers are empty ({', '.join(why)})"
+    if "length" in why:
+        silent += "; a model that thinks before it answers needs room for both: raise max_tokens"
+    if None not in ends and "stop" not in why:
+        raise BadQuestion(f"the server says nothing: {silent}")
+    return (silent,)
 
 
 def _cost(prompt: Prompt, replies: Sequence[PathReply]) -> Cost:
