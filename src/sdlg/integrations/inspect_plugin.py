@@ -8,7 +8,6 @@ entropy tells wrong answers from right ones. An answer of `sdlg/NAME` brings its
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Callable, Sequence
 from logging import getLogger
 from typing import Any
@@ -50,7 +49,7 @@ def _over(statistic: Callable[[Column, Column, Column], Any]) -> Metric:
     def measured(scores: list[SampleScore]) -> Any:
         values: list[Any] = [one.score.as_dict() for one in scores]
         kinds = [(one.score.metadata or {})["from"] for one in scores]
-        usual = Counter(kinds).most_common(1)[0][0]
+        usual = max(set(kinds), key=kinds.count, default=None)  # inspect also asks before there is any score
         if odd := sum(kind != usual for kind in kinds):
             _log.warning("%d of %d samples left out: their entropy is not from %s", odd, len(kinds), usual)
         entropies = [v["semantic_entropy"] if k == usual else math.nan for v, k in zip(values, kinds, strict=True)]
@@ -110,8 +109,8 @@ def semantic_entropy(
 
     async def score(state: TaskState, target: Target) -> Score:
         answer, question = state.output.completion, state.input_text
-        told = (state.output.metadata or {}).get(UNCERTAINTY)
-        if told is None:
+        told: dict[str, Any] = (state.output.metadata or {}).get(UNCERTAINTY, {})
+        if not told:
             choices = state.output.choices
             if len(choices) < num_choices:
                 choices = await _draw(state, num_choices, temperature, logprobs)
@@ -144,9 +143,7 @@ async def _draw(state: TaskState, count: int, temperature: float, logprobs: bool
     return [*choices, *(choice for one in more for choice in one)]
 
 
-def _measured(
-    question: str, answer: str, choices: Sequence[im.ChatCompletionChoice], logprobs: bool
-) -> dict[str, Any]:
+def _measured(question: str, answer: str, choices: Sequence[im.ChatCompletionChoice], logprobs: bool) -> dict[str, Any]:
     """Group the answer with the draws; measure the draws alone: the answer may be no draw."""
     texts = [choice.message.text for choice in choices]
     own, *groups = (sample.cluster for sample in meaning_judge().score(question, [answer, *texts]).samples)
@@ -170,12 +167,14 @@ def _steps(choice: im.ChatCompletionChoice) -> tuple[float, ...]:
 def uncertainty_of(result: Result) -> dict[str, Any]:
     """Return what metadata keeps of a result."""
     variant = result.estimates["semantic_entropy"].options.get("variant")
+    claims = [(one.text, 1 - one.doubt) for one in result.sentences if one.clusters]  # of a long answer
+    meanings = claims or [(one.text, one.share) for one in result.meanings]
     return {
         "semantic_entropy": result.semantic_entropy,
         "from": COUNTED if variant == "discrete_semantic_entropy" else WEIGHED,
-        "confidence": 1 - max((one.doubt for one in result.sentences), default=1 - result.clusters[0].share),
+        "confidence": min((share for _, share in claims), default=result.clusters[0].share),
         "reading": reading(result),
-        "meanings": [{"text": one.text, "share": one.share} for one in result.meanings],
+        "meanings": [{"text": text, "share": share} for text, share in meanings],
     }
 
 
@@ -208,7 +207,7 @@ class SdlgAPI(im.ModelAPI):
         if tools:
             raise NotSupported("models of sdlg call no tools")
         count = config.num_choices or 1
-        asked = {"max_tokens": config.max_tokens, "seed": config.seed, "stop_strings": config.stop_seqs}
+        asked: dict[str, Any] = {"max_tokens": config.max_tokens, "seed": config.seed, "stop_strings": config.stop_seqs}
         if count > 1:
             asked |= {"method": "multinomial", "samples": count, "temperature": config.temperature}
         pipeline = self.pipeline.changed(**{name: value for name, value in asked.items() if value is not None})

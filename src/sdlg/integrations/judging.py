@@ -13,7 +13,6 @@ from ..loaded import Models
 from ..options import DEFAULT_NLI
 from ..pipeline import Pipeline
 
-
 _turn = RLock()  # threads that ask at once would each load the model
 
 

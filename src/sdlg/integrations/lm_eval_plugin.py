@@ -64,7 +64,7 @@ class SdlgLM(LM):  # type: ignore[misc]
         if wanted.get("do_sample"):
             raise NotSupported("the model sdlg answers greedily and samples by itself: set do_sample to false")
         until = wanted.get("until") or ()
-        options = {"stop_strings": (until,) if isinstance(until, str) else tuple(until)}
+        options: dict[str, Any] = {"stop_strings": (until,) if isinstance(until, str) else tuple(until)}
         if "max_gen_toks" in wanted:
             options["max_tokens"] = wanted["max_gen_toks"]
         result = self.pipeline.changed(**options).ask(prompt)
@@ -84,28 +84,32 @@ class SdlgLM(LM):  # type: ignore[misc]
 # -- metrics: a pair for each question, aggregated over all ---------------------------------------------------------
 
 
-@register_aggregation("auroc_uncertainty")
 def aggregate_auroc(pairs: Sequence[Pair]) -> float:
     """Return how often a wrong answer has the higher entropy than a right one; NaN if all are right, or wrong."""
-    return auroc(*zip(*pairs, strict=True), resamples=0).value
+    entropies, wrong = zip(*pairs, strict=True)
+    return auroc(entropies, wrong, resamples=0).value
 
 
-@register_aggregation("error_at_80")
 def aggregate_error(pairs: Sequence[Pair]) -> float:
     """Return the error rate among the 80 % of answers with the lowest entropy."""
-    return error_at_coverage(*zip(*pairs, strict=True), 0.8, resamples=0).value
+    entropies, wrong = zip(*pairs, strict=True)
+    return error_at_coverage(entropies, wrong, 0.8, resamples=0).value
 
 
-@register_metric(metric="auroc_uncertainty", higher_is_better=True, aggregation="auroc_uncertainty")
 def auroc_uncertainty(references: Sequence[str], predictions: Sequence[Any], **_: object) -> Pair:
     """Return the pair of one question, for the `metric_list` of other tasks, with one reference for each question."""
     return _pair("", predictions[0], references)
 
 
-@register_metric(metric="error_at_80", higher_is_better=False, aggregation="error_at_80")
 def error_at_80(references: Sequence[str], predictions: Sequence[Any], **_: object) -> Pair:
     """Return the same pair: the metrics differ in how it is aggregated."""
     return _pair("", predictions[0], references)
+
+
+for _metric, _aggregate, _higher in ((auroc_uncertainty, aggregate_auroc, True), (error_at_80, aggregate_error, False)):
+    _name = _metric.__name__
+    register_aggregation(_name)(_aggregate)
+    register_metric(metric=_name, higher_is_better=_higher, aggregation=_name)(_metric)
 
 
 def _pair(question: str, answered: str | Sequence[str], references: Sequence[str]) -> Pair:
