@@ -60,6 +60,9 @@ ROOMS = {
     "llm": {"integrations/llm_plugin"},
     "click": {"integrations/llm_plugin"},
     "langchain_core": {"integrations/langchain"},
+    "inspect_ai": {"integrations/inspect_plugin"},
+    "anyio": {"integrations/inspect_plugin"},
+    "lm_eval": {"integrations/lm_eval_plugin"},
     "rouge_score": {"evaluation/correctness/lexical"},
     "sklearn": {"evaluation/risk_fitting", "evaluation/same_answer_fit"},
     "scipy": {"evaluation"},
@@ -67,7 +70,7 @@ ROOMS = {
     "jinja2": {"evaluation/report/page", "models/llama/tokenizer"},
     "pandas": {"evaluation/frames", "evaluation/report"},
     "pyarrow": set(),  # by pandas
-    "datasets": {"evaluation/datasets"},
+    "datasets": {"evaluation/datasets", "integrations/lm_eval_plugin"},
     "ray": {"evaluation/ray_engine"},
     "fastapi": {"serving"},
     "starlette": {"serving"},

@@ -30,14 +30,13 @@ from sdlg.evaluation.reliability_plot import reliability_bytes, reliability_figu
 from sdlg.evaluation.results import RunResults, load_run
 from sdlg.evaluation.risk_fitting import (
     CrossFit,
-    bin_labels,
     fit_isotonic,
     fit_logistic,
     fit_risk,
     judge_risks,
     keep_answers,
-    number_of_bins,
 )
+from sdlg.evaluation.statistics import bin_labels, number_of_bins
 from sdlg.measures.table import find_measure
 from sdlg.schema import adapter
 

@@ -17,7 +17,7 @@ from sdlg.options import Options
 ROOT = Path(__file__).parents[1]
 HISTORY = {ROOT / "docs/experiments.md"}  # a diary: it tells of options that are gone
 DOCUMENTS = sorted({*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")})
-OTHERS = re.compile(r"^(vllm|llama-server|llm|pip|python|make)\b")  # commands of others, and vLLM's flags
+OTHERS = re.compile(r"^(vllm|llama-server|llm|lm-eval|inspect|pip|python|make)\b")  # of others
 OTHER_FLAGS = {
     "--enable-prefix-caching", "--enable-prompt-tokens-details", "--generation-config", "--logprobs-mode",
     "--max-logprobs",

@@ -17,6 +17,7 @@ from sdlg.evaluation.resampling import resample_counts
 from sdlg.evaluation.statistics import (
     Figure,
     auroc,
+    calibration_error,
     error_at_coverage,
     paired_difference,
     paired_error_difference,
@@ -286,3 +287,21 @@ def test_a_difference_of_one_class_is_undefined():
 def test_wilson_intervals_are_those_of_scipy(hits, trials):
     expected = binomtest(hits, trials).proportion_ci(method="wilson")
     assert wilson(hits, trials) == pytest.approx((expected.low, expected.high), abs=1e-9)
+
+
+# -- probabilities against what happened --------------------------------------------------------------------------
+
+
+def test_calibration_error_by_hand():
+    """Two bins of two: risks of 0.1 with none wrong, and of 0.8 with one wrong of two. NaN is dropped and counted."""
+    found = calibration_error([0.1, 0.1, 0.8, 0.8, math.nan, 0.5], [0, 0, 0, 1, 1, math.nan])
+    assert found.value == pytest.approx((2 * 0.1 + 2 * 0.3) / 4)
+    assert (found.n, found.dropped) == (4, 2)
+    assert math.isnan(calibration_error([], []).value)
+
+
+def test_true_risks_have_nearly_no_calibration_error():
+    random = np.random.default_rng(0)
+    risks = random.random(20_000)
+    wrong = random.random(20_000) < risks
+    assert calibration_error(risks, wrong).value < 0.02 < 0.2 < calibration_error(1 - risks, wrong).value

@@ -14,7 +14,7 @@ from .check import add_check
 from .evaluate import add_eval
 from .files import open_missing_streams
 from .flags import Load, Parser
-from .listing import add_list, add_schema
+from .listing import add_list, add_path, add_schema
 from .mcp import add_mcp
 from .models import add_models_command
 from .nli import add_nli
@@ -74,7 +74,7 @@ def _parser() -> Parser:
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for add in (
         add_ask, add_check, add_show, add_score, add_eval, add_report, add_calibrate, add_serve, add_models_command,
-        add_mcp, add_nli, add_list, add_schema,
+        add_mcp, add_nli, add_list, add_schema, add_path,
     ):  # fmt: skip
         add(commands)
     return parser

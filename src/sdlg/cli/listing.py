@@ -1,4 +1,4 @@
-"""`sdlg list`: what there is to choose from. `sdlg schema`: the JSON schema of a result."""
+"""`sdlg list`: what there is to choose from. `sdlg schema`: the JSON schema of a result. `sdlg path`: folders."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import json
 import math
 from collections.abc import Iterator
 from dataclasses import Field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -29,6 +30,18 @@ def add_schema(commands: Any) -> None:
     """Add the command."""
     schema = commands.add_parser("schema", help="print the JSON schema of a result")
     schema.set_defaults(run=_schema)
+
+
+def add_path(commands: Any) -> None:
+    """Add the command."""
+    path = commands.add_parser("path", help="print the folder of what comes with the package for another program")
+    path.add_argument("what", choices=tuple(_FOLDERS), metavar="NAME", help="lm-eval: its ready tasks")
+    path.set_defaults(run=_path)
+
+
+def _path(parsed: argparse.Namespace) -> int:
+    print(Path(__file__).parents[1] / _FOLDERS[parsed.what])
+    return 0
 
 
 def _list(parsed: argparse.Namespace) -> int:
@@ -176,4 +189,5 @@ def _schema(_: argparse.Namespace) -> int:
     return 0
 
 
+_FOLDERS = {"lm-eval": "integrations/lm_eval_tasks"}
 _LISTS = {"measures": _measures, "methods": _methods, "options": _options, "presets": _presets}

@@ -30,7 +30,7 @@ from ..errors import BadOption, RunError
 from ..measures.shares import wilson
 from .calibrating import Choice
 from .resampling import Array, resample_counts
-from .statistics import RESAMPLES, auroc
+from .statistics import RESAMPLES, auroc, bin_labels, calibration_errors, number_of_bins
 
 try:
     from scipy.stats import binom
@@ -45,7 +45,6 @@ _CHAINS = (1, 2, 4)
 _STEPS = np.linspace(-1.0, 1.0, 801)[1:-1]
 # Thresholds that are fixed before any answer is seen: dense around 0, from −399 to 399.
 _GRID: Array = _STEPS / (1 - np.abs(_STEPS))
-_MOST_BINS, _FEWEST_PER_BIN = 10, 20
 _SIMULATIONS = 200
 
 
@@ -168,25 +167,12 @@ def judge_risks(
         brier=float(errors.mean()),
         brier_of_base_rate=float(base_errors.mean()),
         skill=_skill(errors, base_errors, choice.seed),
-        ece=float(_calibration_errors(risks, wrong[None, :], labels)[0]),
+        ece=float(calibration_errors(risks, wrong[None, :], labels)[0]),
         ece_if_perfect=_ece_if_perfect(risks, labels, choice.seed),
         bins=tuple(_bin(risks[labels == label], wrong[labels == label]) for label in np.unique(labels)),
         brier_of_maps=brier_of_maps,
         auroc=Interval(figure.value, figure.low, figure.high),
     )
-
-
-def number_of_bins(n: int) -> int:
-    """Return ten, or so few that each holds twenty answers; two at least."""
-    return max(2, min(_MOST_BINS, n // _FEWEST_PER_BIN))
-
-
-def bin_labels(risks: Array) -> NDArray[np.int64]:
-    """Return the bin of each answer, by its midrank: equal risks stay together, so bins are as equal as ties allow."""
-    _, place, counts = np.unique(risks, return_inverse=True, return_counts=True)
-    midranks = (np.cumsum(counts) - counts / 2)[place]  # between 0 and n
-    labels: NDArray[np.int64] = np.floor(midranks / len(risks) * number_of_bins(len(risks))).astype(np.int64)
-    return labels
 
 
 def _bin(risks: Array, wrong: Array) -> Bin:
@@ -201,16 +187,9 @@ def _skill(errors: Array, base_errors: Array, seed: int) -> Interval:
     return Interval(float(1 - errors.sum() / base_errors.sum()), float(low), float(high))
 
 
-def _calibration_errors(risks: Array, wrong: Array, labels: NDArray[np.int64]) -> Array:
-    """Return the ECE of each row of verdicts (simulations, n)."""
-    members = (labels[:, None] == np.unique(labels)).astype(np.float64)  # (n, bins)
-    errors: Array = np.abs((risks - wrong) @ members).sum(axis=1) / len(risks)
-    return errors
-
-
 def _ece_if_perfect(risks: Array, labels: NDArray[np.int64], seed: int) -> float:
     outcomes = np.random.default_rng(seed).random((_SIMULATIONS, len(risks))) < risks
-    return float(_calibration_errors(risks, outcomes.astype(np.float64), labels).mean())
+    return float(calibration_errors(risks, outcomes.astype(np.float64), labels).mean())
 
 
 # -- keeping answers --------------------------------------------------------------------------------------------

@@ -17,11 +17,12 @@ from itertools import chain
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from .resampling import Array, Statistic, Ties, auroc_of, error_of, resample_counts
 
 RESAMPLES = 2000
+_MOST_BINS, _FEWEST_PER_BIN = 10, 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +103,42 @@ def risk_coverage(scores: ArrayLike, wrong: ArrayLike) -> Curve:
     tied = ties.sums(once)[0]
     spread = np.repeat(ties.sums(once * cases.wrong)[0] / tied, tied.astype(np.int64))  # the mean of its equals
     return Curve(sizes / cases.n, np.cumsum(spread) / sizes)
+
+
+# -- probabilities against what happened --------------------------------------------------------------------------
+
+
+def calibration_error(risks: ArrayLike, wrong: ArrayLike) -> Figure:
+    """Return ECE = Σ_b (n_b / n) |mean risk − share of wrong answers| over bins of equal mass. Without an interval.
+
+    Of few answers it is above 0 even for perfect risks.
+    """
+    cases = _judged_cases(wrong, risks)
+    if reason := _empty(cases):
+        return Figure(math.nan, dropped=cases.dropped, reason=reason)
+    known = cases.scores[0]
+    error = calibration_errors(known, cases.wrong[None, :], bin_labels(known))[0]
+    return Figure(float(error), n=cases.n, dropped=cases.dropped)
+
+
+def number_of_bins(n: int) -> int:
+    """Return ten, or so few that each holds twenty answers; two at least."""
+    return max(2, min(_MOST_BINS, n // _FEWEST_PER_BIN))
+
+
+def bin_labels(risks: Array) -> NDArray[np.int64]:
+    """Return the bin of each answer, by its midrank: equal risks stay together, so bins are as equal as ties allow."""
+    _, place, counts = np.unique(risks, return_inverse=True, return_counts=True)
+    midranks = (np.cumsum(counts) - counts / 2)[place]  # between 0 and n
+    labels: NDArray[np.int64] = np.floor(midranks / len(risks) * number_of_bins(len(risks))).astype(np.int64)
+    return labels
+
+
+def calibration_errors(risks: Array, wrong: Array, labels: NDArray[np.int64]) -> Array:
+    """Return the ECE of each row of verdicts (simulations, n)."""
+    members = (labels[:, None] == np.unique(labels)).astype(np.float64)  # (n, bins)
+    errors: Array = np.abs((risks - wrong) @ members).sum(axis=1) / len(risks)
+    return errors
 
 
 # -- complete cases and the bootstrap ---------------------------------------------------------------------------
