@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import importlib.util
+import io
 import re
+import sys
+import tarfile
+import zipfile
 from importlib.metadata import metadata
 from pathlib import Path
 
@@ -22,12 +26,13 @@ CITATION = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
 def load(path: str):
     """A script of the repository, as a module."""
     spec = importlib.util.spec_from_file_location(Path(path).stem, ROOT / path)
-    module = importlib.util.module_from_spec(spec)
+    module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)  # where its dataclasses look for it
     spec.loader.exec_module(module)
     return module
 
 
 lower_bounds = load("tools/lower_bounds.py")
+release_check = load("tools/release_check.py")
 setup = load("setup.py")
 
 
@@ -112,3 +117,65 @@ def test_no_lower_bound_is_above_what_we_test_with():
     known = [(one, ours[one.name]) for one in lower_bounds.requirements() if one.name in ours]
     assert len(known) > 20
     assert all(version in one.specifier for one, version in known)
+
+
+TRACKED = (".gitignore", ".ci/run", "README.md", "src/sdlg/__init__.py", "tests/test_a.py")
+IN_SDIST = ("PKG-INFO", "setup.cfg", "src/sdlg.egg-info/SOURCES.txt", *TRACKED[2:])
+IN_WHEEL = ("sdlg/__init__.py", *(f"sdlg-1.0.dist-info/{name}" for name in release_check.ADDED_TO_WHEEL))
+
+
+@pytest.fixture
+def made(tmp_path, monkeypatch):
+    """Make an sdist and a wheel of empty files."""
+    monkeypatch.setattr(release_check, "run", lambda *words, folder: "\n".join(TRACKED))
+    (tmp_path / "dist").mkdir()
+
+    def make(sdist=IN_SDIST, wheel=IN_WHEEL):
+        with tarfile.open(tmp_path / "dist/sdlg-1.0.tar.gz", "w:gz") as archive:
+            for name in sdist:
+                archive.addfile(tarfile.TarInfo(f"sdlg-1.0/{name}"), io.BytesIO())
+        with zipfile.ZipFile(tmp_path / "dist/sdlg-1.0-py3-none-any.whl", "w") as archive:
+            for name in wheel:
+                archive.writestr(name, "")
+        return release_check.Release(tmp_path, "")
+
+    return make
+
+
+def test_a_release_holds_what_git_tracks(made):
+    assert release_check.holds_what_git_tracks(made()) == "6 files in the sdist, 7 in the wheel"
+
+
+@pytest.mark.parametrize(
+    ("changed", "told"),
+    [
+        ({"sdist": (*IN_SDIST, "runs/a.jsonl")}, r"the sdist lacks \[\] and should not hold \['runs/a.jsonl'\]"),
+        ({"sdist": IN_SDIST[:-1]}, r"the sdist lacks \['tests/test_a.py'\]"),
+        ({"wheel": (*IN_WHEEL, "tests/test_a.py")}, r"the wheel .* should not hold \['tests/test_a.py'\]"),
+        ({"wheel": IN_WHEEL[1:]}, r"the wheel lacks \['sdlg/__init__.py'\]"),
+    ],
+)
+def test_a_file_too_many_or_too_few_ends_the_release(made, changed, told):
+    with pytest.raises(release_check.Failed, match=told):
+        release_check.holds_what_git_tracks(made(**changed))
+
+
+def test_the_first_step_that_fails_ends_the_check(monkeypatch, capsys, made):
+    def stands(release):
+        return "well"
+
+    def falls(release):
+        release_check.compare("wheel", {"a"}, set())
+
+    monkeypatch.setattr(release_check, "STEPS", (stands, falls, stands))
+    assert release_check.check(made()) == 1
+    said = capsys.readouterr().out
+    assert re.findall(r" s  (.*)", said) == [
+        "stands: well", "FAILED: falls: the wheel lacks [] and should not hold ['a']"
+    ]  # fmt: skip
+
+
+def test_a_reply_without_an_entropy_ends_the_check():
+    assert release_check.check_answer("it", {"semantic_entropy": 0.5}) == "semantic entropy 0.50"
+    with pytest.raises(release_check.Failed, match="it gave no semantic entropy"):
+        release_check.check_answer("it", {"semantic_entropy": None})

@@ -40,7 +40,7 @@ ASKING = ("--model", "smollm2", "--samples", "3", "--max-tokens", "12")
 QUICK = " ".join(
     f"tests/test_{name}.py" for name in ("release", "documents", "architecture", "measures", "results", "cli", "llama")
 )
-PATIENCE = 300.0  # seconds for the server to start, and to answer
+PATIENCE = 600.0  # seconds for the server to start, and to answer
 RENDER = "import sys; from readme_renderer.markdown import render; print(render(sys.stdin.read()) or '')"
 
 
