@@ -49,7 +49,7 @@ test-models: $(READY)
 # The oldest versions that pyproject.toml admits, in an environment of their own, on Python 3.11; torch alone is that
 # of constraints.txt. One file at least for each dependency. Old versions warn of newer ones: warnings are not errors.
 OLDEST := .venv-oldest
-OLDEST_TESTS ?= $(patsubst %,tests/test_%.py,measures tree_decoding nli embedded llama tokenizers views results \
+OLDEST_TESTS ?= $(patsubst %,tests/test_%.py,measures tree_decoding nli llama tokenizers views results \
   served_decoding served_faults fetching long_answers correctness statistics calibrating report datasets ray \
   serving_guards integrations)
 $(OLDEST)/.ready: $(READY) tools/lower_bounds.py
