@@ -48,6 +48,7 @@ test-models: $(READY)
 
 # The oldest versions that pyproject.toml admits, in an environment of their own, on Python 3.11; torch alone is that
 # of constraints.txt. One file at least for each dependency. Old versions warn of newer ones: warnings are not errors.
+# Models that they convert are not for other environments: they have a home folder of their own.
 OLDEST := .venv-oldest
 OLDEST_TESTS ?= $(patsubst %,tests/test_%.py,measures tree_decoding nli llama tokenizers views results \
   served_decoding served_faults fetching long_answers correctness statistics calibrating report datasets ray \
@@ -59,7 +60,7 @@ $(OLDEST)/.ready: $(READY) tools/lower_bounds.py
 	$(OLDEST)/bin/python -m pip install -q --disable-pip-version-check --no-deps -e . $(MODELS)
 	@touch $@
 test-oldest: $(OLDEST)/.ready
-	OMP_NUM_THREADS=1 $(OLDEST)/bin/python -m pytest -W default $(OLDEST_TESTS)
+	SDLG_HOME=$(abspath $(OLDEST))/home OMP_NUM_THREADS=1 $(OLDEST)/bin/python -m pytest -W default $(OLDEST_TESTS)
 
 # Is this tree fit to be released? Builds, installs, asks, serves and tests it, outside of this folder. RELEASE=--all-tests
 release-check: $(READY)

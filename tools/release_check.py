@@ -249,7 +249,7 @@ def tests_itself(release: Release) -> str:
         archive.extractall(release.folder, filter="data")
     unpacked = release.folder / release.sdist.name.removesuffix(".tar.gz")
     words = ("-m", "pytest", *shlex.split(release.tests))
-    return last_lines(run(release.python, *words, folder=unpacked), 1)
+    return last_lines(run(release.python, *words, folder=unpacked, more=release.at_home), 1)
 
 
 STEPS: Sequence[Callable[[Release], str]] = (
