@@ -29,7 +29,7 @@ from sdlg.measures.table import GROUPS, MEASURES, START_WITH, all_measures, find
 from sdlg.records import Branching, Estimate, Question
 
 V = vectors("estimator")
-DOCS = Path(__file__).resolve().parents[1] / "docs" / "measures.md"
+DOCS = Path(__file__).resolve().parents[1] / "docs" / "reference" / "measures.md"
 PAIRED = {"lexical_similarity", "cocoa_log_likelihood", "cocoa_log_perplexity", "disagreement"}
 
 
@@ -864,7 +864,7 @@ def test_a_plug_in_that_fails_is_a_reason_beside_the_other_measures(install):
 
 
 def row_of(measure):
-    """A measure's line in docs/measures.md."""
+    """A measure's line in docs/reference/measures.md."""
     also = "".join(f" `{alias}`" for alias in measure.aliases)
     direction = "" if measure.higher_is_less_certain else "; higher is more certain"
     needs = ", ".join(field for field in FIELDS if field in measure.needs)

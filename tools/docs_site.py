@@ -34,7 +34,9 @@ def command_sections(parser: argparse.ArgumentParser) -> str:
     """A heading and the help for each command that can be run."""
     children = [action for action in parser._actions if isinstance(action, argparse._SubParsersAction)]
     below = "\n".join(command_sections(one) for action in children for one in action.choices.values())
-    parser.formatter_class = lambda prog: argparse.RawDescriptionHelpFormatter(prog, width=110)  # the same on any screen
+    parser.formatter_class = lambda prog: argparse.RawDescriptionHelpFormatter(
+        prog, width=110
+    )  # the same on any screen
     return f"## {parser.prog}\n\n```text\n{parser.format_help().rstrip()}\n```\n\n{below}"
 
 
