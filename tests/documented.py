@@ -14,8 +14,8 @@ ROOT = Path(__file__).parents[1]
 DOCUMENTS = sorted({*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")})
 SERVER = "http://127.0.0.1:8077"  # blocks that ask it are run by test_serving, against a server of its own
 _BLOCK = re.compile(
-    r"^(?:<!-- needs: (?P<needs>[^>]+?)(?:, for lines with (?P<lines>[^>]+?))? -->\n)?```(?P<language>console|bash|sh|python)\n"
-    r"(?P<code>.*?)^```",
+    r"^(?:<!-- needs: (?P<needs>[^>]+?)(?:, for lines with (?P<lines>[^>]+?))? -->\n)?"
+    r"```(?P<language>console|bash|sh|python)\n(?P<code>.*?)^```",
     re.DOTALL | re.MULTILINE,
 )
 
