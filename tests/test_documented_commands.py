@@ -36,6 +36,13 @@ WRONG = [{"question": f"Who was born on day {day}?", "references": ["Nobody at a
 TWO = "Rome is in Italy. It was founded in 1850."
 
 
+class Kept(sdlg.Models):
+    """Models that outlive the command that used them."""
+
+    def close(self) -> None:
+        """Leave them as they are."""
+
+
 @cache
 def small() -> sdlg.Models:
     """The models of all blocks, on llama.cpp as a reader has them."""
@@ -46,7 +53,7 @@ def small() -> sdlg.Models:
 
 def kept(model: str | None, nli: str | None, loading: sdlg.Loading | None = None) -> sdlg.Models:
     """What commands load: the small models, whatever is named."""
-    return sdlg.Models(model and small().language_model, nli and small().nli, loading or sdlg.Loading())
+    return Kept(model and small().language_model, nli and small().nli, loading or sdlg.Loading())
 
 
 def write_files(folder: Path, document: Path) -> None:
