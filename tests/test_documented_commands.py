@@ -45,8 +45,8 @@ class Kept(sdlg.Models):
 
 @cache
 def small() -> sdlg.Models:
-    """The models of all blocks, on llama.cpp as a reader has them."""
-    models = sdlg.Models("smollm2", "nli-minilm")
+    """The models of all blocks, on llama.cpp as a reader has them. One thread: others have the other cores."""
+    models = sdlg.Models("smollm2", "nli-minilm", sdlg.Loading(threads=1))
     models.load()
     return models
 

@@ -795,7 +795,7 @@ def install(monkeypatch, tmp_path):
 
 
 def test_the_documented_plug_in_works(install):
-    source = re.search(r"```python\n(.*?)```", DOCS.read_text(encoding="utf-8"), re.DOTALL).group(1)
+    source = DOCS.read_text(encoding="utf-8").rsplit("```python\n", 1)[1].split("```")[0]
     assert len([line for line in source.splitlines() if line.strip()]) <= 10
     install("documented_measures", source, "longest_answer")
     found = measure_all(MeasureInputs(texts=("Paris", "It is Paris")), ["longest_answer"]).estimates
