@@ -13,18 +13,20 @@ import json
 import os
 import shlex
 import sys
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 
 import pytest
 
 import sdlg
+import sdlg.pipeline
 from documented import DOCUMENTS, ROOT, Block, blocks_of
+from sdlg.asking import ask, ask_async
 from sdlg.cli import main
-from sdlg.options import DEFAULT_MODEL
 
 RUN = [path for path in DOCUMENTS if any(block.is_run for block in blocks_of(path))]
-QUICK = ["--model", "smollm2", "--samples", "2", "--max-tokens", "12"]
+FEW = {"samples": 2, "max_tokens": 12, "draws": 1, "sentence_samples": 2}
+QUICK = ["--model", "smollm2", *(word for name, value in FEW.items() for word in ("--set", f"{name}={value}"))]
 QUICK_COMMANDS = {"ask", "check", "eval"}
 STAGES = {"measure", "judge", "export"}  # of a run: they have its options
 CAPITALS = {
@@ -81,12 +83,21 @@ def run_command(line: str) -> None:
     assert code == 0, line
 
 
+def quick_pipeline(model: str | None = None, **named: object) -> sdlg.Pipeline:
+    """A pipeline as a document makes it, of the small models and with few samples."""
+    options = named.pop("options", None) or sdlg.Options()
+    return sdlg.pipeline.Pipeline(models=kept("smollm2", "nli-minilm"), options=options, **{**named, **FEW})
+
+
 def run_python(code: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Run a block of Python, `await` included."""
-    quick = {"model": small().language_model, "nli": small().nli, "max_tokens": 8}
-    for name in ("ask", "ask_async"):
-        monkeypatch.setattr(sdlg, name, partial(getattr(sdlg, name), **quick), raising=False)
-    code = code.replace(DEFAULT_MODEL, "smollm2").replace('args=["mcp"]', 'args=["mcp", "--model", "smollm2"]')
+    quick = {"model": small().language_model, "nli": small().nli, **FEW}
+    monkeypatch.setattr(sdlg, "Pipeline", quick_pipeline, raising=False)
+    monkeypatch.setattr(sdlg, "ask", lambda question, **named: ask(question, **{**named, **quick}), raising=False)
+    monkeypatch.setattr(
+        sdlg, "ask_async", lambda *given, **named: ask_async(*given, **{**named, **quick}), raising=False
+    )
+    code = code.replace('args=["mcp"]', 'args=["mcp", "--model", "smollm2"]')
     compiled = compile(code, "<document>", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
     if compiled.co_flags & inspect.CO_COROUTINE:
         asyncio.run(eval(compiled, {"__name__": "document"}))
@@ -102,14 +113,13 @@ def run_block(block: Block, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("document", RUN, ids=lambda path: str(path.relative_to(ROOT)))
-def test_what_a_document_shows_can_be_done(document, tmp_path, monkeypatch, capsys):
+def test_what_a_document_shows_can_be_done(document, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
     write_files(tmp_path, document)
     for block in blocks_of(document):
         if block.is_run:
             run_block(block, monkeypatch)
-    capsys.readouterr()
 
 
 @pytest.mark.parametrize(
