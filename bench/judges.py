@@ -1,4 +1,4 @@
-"""How far the metrics agree with people about right and wrong answers (docs/evaluation.md).
+"""How far the metrics agree with people about right and wrong answers (docs/guides/own-data.md).
 
 python bench/judges.py --data ../shared/data/judged_answers/dev.jsonl [--metrics contains,rouge_l]
 """

@@ -1,4 +1,4 @@
-"""`sdlg serve` for a quarter of an hour among 32 clients of all sorts, held to what docs/reliability.md promises.
+"""`sdlg serve` for a quarter of an hour among 32 clients, held to what docs/reference/reliability.md promises.
 
     python bench/serve_soak.py                # 15 minutes: make soak
     python bench/serve_soak.py --minutes 2

@@ -292,7 +292,7 @@ def test_the_packaged_calibrations_are_what_the_documentation_says():
     assert {(made.origin.model, made.origin.data.name) for made in packaged()} == set(
         product(("smollm2", "gemma3-270m"), ("coqa", "triviaqa", "open_questions"))
     )
-    docs = (Path(__file__).parents[1] / "docs/evaluation.md").read_text(encoding="utf-8")
+    docs = (Path(__file__).parents[1] / "docs/guides/calibrate.md").read_text(encoding="utf-8")
     rows = {line.split("`")[1]: line.strip(" |").split(" | ") for line in docs.splitlines() if line.startswith("| `")}
     for path in FOLDER.glob("*.json"):
         made = Calibration.load(path)

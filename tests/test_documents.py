@@ -9,15 +9,18 @@ from pathlib import Path
 
 import pytest
 
+from documented import DOCUMENTS, ROOT
 from sdlg.cli import _parser
 from sdlg.evaluation.plan import parse_method
 from sdlg.measures.table import find_measures
 from sdlg.options import Options
 
-ROOT = Path(__file__).parents[1]
-HISTORY = {ROOT / "docs/experiments.md"}  # a diary: it tells of options that are gone
-DOCUMENTS = sorted({*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")})
-OTHERS = re.compile(r"^(vllm|llama-server|llm|lm-eval|inspect|pip|python|make)\b")  # of others
+# A diary, and measurements of options that are gone.
+HISTORY = {
+    ROOT / "docs/experiments.md", *ROOT.glob("docs/contributing/tried/*.md"), *ROOT.glob("docs/results/tables/*.md"),
+}  # fmt: skip
+LONGEST = 200  # lines of a page
+OTHERS = re.compile(r"^(vllm|llama-server|llm|lm-eval|inspect|pip|python|make)\b")  # commands of others, and vLLM's flags
 OTHER_FLAGS = {
     "--enable-prefix-caching", "--enable-prompt-tokens-details", "--generation-config", "--logprobs-mode",
     "--max-logprobs",
@@ -132,3 +135,8 @@ def test_links_lead_somewhere(path):
         if anchor:
             titles = re.findall(r"^#+ (.*)$", target.read_text(encoding="utf-8"), re.MULTILINE)
             assert anchor in {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}, link
+
+
+@pytest.mark.parametrize("path", [path for path in DOCUMENTS if path.is_relative_to(ROOT / "docs")], ids=ids_of)
+def test_a_page_can_be_read_in_one_go(path):
+    assert len(path.read_text(encoding="utf-8").splitlines()) <= LONGEST

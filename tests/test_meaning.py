@@ -1,6 +1,6 @@
 """Two answers mean the same when they answer the question alike: everyday cases, and what words tell.
 
-The cases were written before anything was tuned; docs/experiments.md says what was changed with them in view.
+The cases were written before anything was tuned; docs/contributing/tried/meaning.md has what was changed in their view.
 """
 
 from __future__ import annotations

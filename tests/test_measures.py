@@ -29,7 +29,7 @@ from sdlg.measures.table import GROUPS, MEASURES, START_WITH, all_measures, find
 from sdlg.records import Branching, Estimate, Question
 
 V = vectors("estimator")
-DOCS = Path(__file__).resolve().parents[1] / "docs" / "measures.md"
+DOCS = Path(__file__).resolve().parents[1] / "docs" / "reference" / "measures.md"
 PAIRED = {"lexical_similarity", "cocoa_log_likelihood", "cocoa_log_perplexity", "disagreement"}
 
 
@@ -795,7 +795,7 @@ def install(monkeypatch, tmp_path):
 
 
 def test_the_documented_plug_in_works(install):
-    source = re.search(r"```python\n(.*?)```", DOCS.read_text(encoding="utf-8"), re.DOTALL).group(1)
+    source = DOCS.read_text(encoding="utf-8").rsplit("```python\n", 1)[1].split("```")[0]
     assert len([line for line in source.splitlines() if line.strip()]) <= 10
     install("documented_measures", source, "longest_answer")
     found = measure_all(MeasureInputs(texts=("Paris", "It is Paris")), ["longest_answer"]).estimates
@@ -864,7 +864,7 @@ def test_a_plug_in_that_fails_is_a_reason_beside_the_other_measures(install):
 
 
 def row_of(measure):
-    """A measure's line in docs/measures.md."""
+    """A measure's line in docs/reference/measures.md."""
     also = "".join(f" `{alias}`" for alias in measure.aliases)
     direction = "" if measure.higher_is_less_certain else "; higher is more certain"
     needs = ", ".join(field for field in FIELDS if field in measure.needs)

@@ -100,7 +100,7 @@ def test_every_number_can_be_recomputed_from_the_json_alone(script):
     "options", [{}, {"samples": 1}, {"samples": 2, "draws": 20}, {"method": "multinomial"}, {"method": "arithmetic"}]
 )
 def test_the_documented_program_recomputes_the_headline(options):
-    document = Path(__file__).parents[1] / "docs" / "result-format.md"
+    document = Path(__file__).parents[1] / "docs" / "reference" / "result-format.md"
     program = document.read_text(encoding="utf-8").split("```python\n")[1].split("```")[0]
     given = fake_pipeline(**options).ask(QUESTION).to_json()
     done = subprocess.run([sys.executable, "-c", program], input=given, capture_output=True, text=True, check=True)

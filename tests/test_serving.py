@@ -8,13 +8,13 @@ import shutil
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import httpx2
 import jsonschema
 import openai
 import pytest
 
+from documented import DOCUMENTS, ROOT, SERVER, blocks_of
 from fakes import CAPITAL
 from sdlg import ScriptedModel
 from sdlg.errors import ServerFailed
@@ -515,12 +515,12 @@ def test_pieces_join_to_the_answer(steps, final, stops):
 
 # -- the documentation ---------------------------------------------------------------------------------------------
 
-DOCUMENT = Path(__file__).parents[1] / "docs" / "serving.md"
-TEXTS = "\n".join(file.read_text(encoding="utf-8") for file in (DOCUMENT, DOCUMENT.parents[1] / "README.md"))
+REFERENCE = ROOT / "docs" / "reference" / "server.md"
 EXAMPLES = [
-    example
-    for example in re.findall(r"^```(bash|python)\n(.*?)^```", TEXTS, re.DOTALL | re.MULTILINE)
-    if "http://127.0.0.1:8077" in example[1] and (example[0] == "python" or example[1].startswith("curl "))
+    (block.language, block.code)
+    for path in DOCUMENTS
+    for block in blocks_of(path)
+    if block.asks_the_server and block.needs is None
 ]
 
 
@@ -534,7 +534,7 @@ def documented():
 def test_examples_of_the_documentation_work_as_typed(documented, language, code):
     if language == "bash" and shutil.which("curl") is None:
         pytest.skip("needs curl")
-    typed = code.replace("http://127.0.0.1:8077", documented.url)
+    typed = code.replace(SERVER, documented.url)
     command = ["bash", "-ec", typed] if language == "bash" else [sys.executable, "-c", typed]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
@@ -544,7 +544,7 @@ def test_examples_of_the_documentation_work_as_typed(documented, language, code)
 
 def test_the_documentation_has_examples_metrics_and_limits(server):
     assert {language for language, _ in EXAMPLES} == {"bash", "python"}
-    text = DOCUMENT.read_text(encoding="utf-8")
+    text = REFERENCE.read_text(encoding="utf-8")
     for name in re.findall(r"^# TYPE (\w+) ", server.get("/metrics").text, re.MULTILINE):
         assert name.removesuffix("_created") in text
     for name, value in LIMITS.items():

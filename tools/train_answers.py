@@ -45,7 +45,9 @@ def main() -> None:
     parser.add_argument("out", type=Path)
     parser.add_argument("seconds", type=float)
     parser.add_argument("--start", type=Path, help="an export to go on from; else the base")
-    parser.add_argument("--more-nli", type=Path, help="mnli_train.jsonl and conj_train.jsonl: docs/nli-minilm.md")
+    parser.add_argument(
+        "--more-nli", type=Path, help="mnli_train.jsonl and conj_train.jsonl: docs/reference/nli-minilm.md"
+    )
     parser.add_argument("--rate", type=float, default=2e-4)
     parser.add_argument(
         "--frozen-layers", type=int, default=0, help="the lowest ones; two: a quarter more pairs a second"

@@ -95,7 +95,7 @@ class Result:
         return tuple(sorted(self.clusters, key=lambda cluster: -cluster.share))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the JSON form as plain dicts and lists (docs/result-format.md)."""
+        """Return the JSON form as plain dicts and lists (docs/reference/result-format.md)."""
         from .schema import result_dict
 
         return result_dict(self)

@@ -26,7 +26,7 @@ _CHECK_EXAMPLES = """examples:
   sdlg models check http://127.0.0.1:8000/v1#my-model --json
   OPENAI_BASE_URL=https://example.org/v1 OPENAI_API_KEY=… sdlg models check server#my-model
 
-How to start vLLM and llama-server: docs/engines.md.
+How to start vLLM and llama-server: docs/guides/model-servers.md.
 """
 
 

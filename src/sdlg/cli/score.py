@@ -27,7 +27,7 @@ _EXAMPLES = """examples:
   sdlg score answers.jsonl --nli none --set similarity_model=none      # arithmetic only
   sdlg ask --file questions.txt | sdlg score -            # results of sdlg ask are rows, too
 
-a row (docs/result-format.md):
+a row (docs/reference/result-format.md):
   {"question": "What is the capital of Australia?", "answers": ["Canberra", "Sydney", "Canberra"]}
   an answer may also be {"text": "Canberra", "logprobs": [-0.1, -0.2], "tokens": […], "cluster": 0, "position": 3}
   a row that cannot be scored gives an error line, and the others are scored

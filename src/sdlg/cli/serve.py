@@ -43,7 +43,7 @@ def add_serve(commands: Any) -> None:
     _add_limit(serve, "deadline", "seconds per request")
     serve.add_argument(
         "--limit", dest="limits", action="append", default=[], type=read_limit, metavar="NAME=VALUE",
-        help="any other limit (docs/serving.md); repeatable",
+        help="any other limit (docs/reference/server.md); repeatable",
     )  # fmt: skip
     serve.add_argument("--allow-anyone", action="store_true", help="listen beyond this machine without a key")
     serve.add_argument(

@@ -3,7 +3,7 @@
 Call `calm_threads()` before torch is first imported. OpenMP threads that wait at a barrier spin by default. When
 another process wants their cores, every barrier then waits for a time slice, and two threads become many times slower
 than one. Set to sleep instead, they are up to a third slower on idle cores and several times faster on busy ones
-(docs/experiments.md).
+(docs/contributing/tried/speed.md).
 """
 
 from __future__ import annotations

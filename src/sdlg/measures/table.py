@@ -2,7 +2,7 @@
 
 In: names. Out: measures, or an error that lists the choices.
 
-A plug-in is an entry point of the group `sdlg.measures`: a `Measure`, or a list of them (docs/measures.md).
+A plug-in is an entry point of the group `sdlg.measures`: a `Measure`, or a list of them (docs/reference/measures.md).
 """
 
 from __future__ import annotations

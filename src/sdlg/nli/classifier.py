@@ -49,7 +49,7 @@ def load_classifier(source: str | Path, *, device: str | None) -> SequenceClassi
 def load_nli_minilm(device: str | None, changed: Path = _CHANGED) -> SequenceClassifier:
     """Load the embedded model: all-MiniLM-L6-v2 with every tensor that fine-tuning changed.
 
-    docs/nli-minilm.md is its model card: it stands in for a DeBERTa-MNLI model where no hub is reachable, no more.
+    Its model card is docs/reference/nli-minilm.md: it stands in for a DeBERTa-MNLI model where no hub is reachable.
     """
     base = fetched(MINILM)
     config = BertConfig.from_pretrained(base, num_labels=3, id2label=dict(enumerate(_LABELS)))

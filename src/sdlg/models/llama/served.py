@@ -91,7 +91,7 @@ def _end_reason(process: weakref.ref[PrivateServer]) -> Callable[[], str | None]
 def server_size(loading: Loading, trained_context: int | None, cores: int) -> ServerSize:
     """Return what was asked for, else what suits the machine.
 
-    A slot for every four cores: on two, several questions at once were no faster (docs/engines.md).
+    A slot for every four cores: on two, several questions at once were no faster (docs/results/engines.md).
     """
     return ServerSize(
         context_tokens=min(loading.context_tokens or MOST_CONTEXT, trained_context or MOST_CONTEXT),

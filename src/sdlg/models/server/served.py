@@ -33,9 +33,9 @@ from .replies import Step, truncation_notes
 from .requests import PathReply, RequestPath, request_body
 from .tokenizers import LlamaPrompts, ServedTokenizer, load_own_tokenizer, text_tokenizer
 
-IN_FLIGHT = {"vllm": 16}  # questions at once that fill it; docs/engines.md has the measurements
+IN_FLIGHT = {"vllm": 16}  # questions at once that fill it; docs/results/engines.md has the measurements
 # llama-server's slots compute their prompts separately: branches one after the other, in the slot that has the prompt,
-# were 10 times as fast on long prompts and no slower on short ones (docs/engines.md).
+# were 10 times as fast on long prompts and no slower on short ones (docs/results/engines.md).
 _WIDTH = {"llama.cpp": 1}
 # A server lists a few tokens of each step, and codes need them all: it draws by seeds instead.
 _STRATEGIES = frozenset(STRATEGIES) - {"arithmetic"}
