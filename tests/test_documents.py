@@ -20,7 +20,7 @@ HISTORY = {
     ROOT / "docs/experiments.md", *ROOT.glob("docs/contributing/tried/*.md"), *ROOT.glob("docs/results/tables/*.md"),
 }  # fmt: skip
 LONGEST = 200  # lines of a page
-OTHERS = re.compile(r"^(vllm|llama-server|llm|lm-eval|inspect|pip|python|make)\b")  # commands of others, and vLLM's flags
+OTHERS = re.compile(r"^(vllm|llama-server|llm|lm-eval|inspect|pip|python|make)\b")  # of others
 OTHER_FLAGS = {
     "--enable-prefix-caching", "--enable-prompt-tokens-details", "--generation-config", "--logprobs-mode",
     "--max-logprobs",
