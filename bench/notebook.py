@@ -23,7 +23,7 @@ def run_notebook(path: Path, timeout: int, changes: Mapping[str, str] | None = N
     for cell in notebook.cells:
         for old, new in (changes or {}).items():
             cell.source = cell.source.replace(old, new)
-    NotebookClient(notebook, timeout=timeout, record_timing=False).execute()
+    NotebookClient(notebook, timeout=timeout, record_timing=False, coalesce_streams=True).execute()
     for cell in notebook.cells:
         if cell.cell_type == "code":  # progress and the library's chatter are not for readers
             cell.outputs = [one for one in cell.outputs if one.get("name") != "stderr"]

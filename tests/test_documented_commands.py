@@ -27,7 +27,7 @@ from sdlg.cli import main
 RUN = [path for path in DOCUMENTS if any(block.is_run for block in blocks_of(path))]
 FEW = {"samples": 2, "max_tokens": 12, "draws": 1, "sentence_samples": 2}
 QUICK = ["--model", "smollm2", *(word for name, value in FEW.items() for word in ("--set", f"{name}={value}"))]
-QUICK_COMMANDS = {"ask", "check", "eval"}
+QUICK_COMMANDS = {"ask": QUICK, "check": QUICK, "eval": [*QUICK, "--measures", "perplexity,SE*_SDLG,SE*_MS"]}
 STAGES = {"measure", "judge", "export"}  # of a run: they have its options
 CAPITALS = {
     "Australia": "Canberra", "France": "Paris", "Italy": "Rome", "Spain": "Madrid", "Japan": "Tokyo", "Egypt": "Cairo",
@@ -78,8 +78,8 @@ def run_command(line: str) -> None:
     """Run one line of a shell block. Commands of others need a mark."""
     program, *words = shlex.split(line)
     assert program == "sdlg", f"{line!r} is neither ours nor marked with what it needs"
-    quick = words[0] in QUICK_COMMANDS and not STAGES & set(words)
-    code = main([*words, *(QUICK if quick else [])], load=kept)
+    quick = [] if STAGES & set(words) else QUICK_COMMANDS.get(words[0], [])
+    code = main([*words, *quick], load=kept)
     assert code == 0, line
 
 

@@ -17,7 +17,7 @@ from sdlg.options import DEFAULT_MODEL
 # A small model on one thread, and short answers: it is asked whether the cells run, not what they say.
 QUICKER = {
     DEFAULT_MODEL: "smollm2",
-    "max_tokens=24": "max_tokens=8, threads=1",
+    "samples=5, max_tokens=24": "samples=2, draws=1, max_tokens=8, threads=1",
     "max_tokens=12": "max_tokens=12, threads=1",
     '"draws=0"': '"draws=0", "--set", "threads=1"',
 }

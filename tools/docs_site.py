@@ -55,7 +55,6 @@ def _cell(cell: dict) -> str:
 def _output(output: dict) -> str:
     data = output.get("data", {})
     if "text/html" in data:
-        # A block of HTML ends at an empty line; in the frame's document they mean nothing.
-        return "\n".join(line for line in "".join(data["text/html"]).splitlines() if line.strip())
+        return f"<div>\n{''.join(data['text/html'])}\n</div>"  # a div is left as it is, to the last character
     text = "".join(output.get("text", data.get("text/plain", "")))
     return f"```text\n{text.rstrip()}\n```"
