@@ -90,7 +90,7 @@ bench: $(READY)
 	$(BIN)/python bench/speed.py --engine llama.cpp
 	$(BIN)/python bench/score_speed.py
 
-# Doubt sentence by sentence, on answers that people judged: an hour with the default model.
+# Doubt sentence by sentence, on answers that people judged: four hours with the default model, of which ours take one.
 bench-long: $(READY)
 	$(BIN)/python bench/sentences.py --data $(DATA)/long_answers/dev.jsonl --out $(RUNS)/sentences.jsonl
 

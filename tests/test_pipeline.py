@@ -9,8 +9,8 @@ import pytest
 
 import sdlg
 from conftest import embedded_pipeline, tiny_model, tiny_nli, word_tokenizer
-from fakes import CAPITAL, MEANINGS, FakeNli
-from sdlg.errors import BadOption, BadQuestion, ModelNotFound, NotSupported, PromptTooLong, UnknownName
+from fakes import CAPITAL, MEANINGS, FakeNli, fake_pipeline
+from sdlg.errors import BadOption, BadQuestion, ModelNotFound, NotSupported, PromptTooLong, UnknownName, UsageError
 from sdlg.models import load_model
 from sdlg.options import (
     LOADING,
@@ -254,3 +254,12 @@ def test_a_conversation_is_asked_by_its_last_turn():
             pipeline.ask(messages=wrong)
     with pytest.raises(BadQuestion, match="one of the two"):
         pipeline.ask("Where?", messages=[{"role": "user", "content": "Where?"}])
+
+
+def test_who_asks_a_closed_pipeline_is_told():
+    with fake_pipeline() as pipeline:
+        pipeline.ask("What is the capital?")
+    with pytest.raises(UsageError, match="was closed"):
+        pipeline.ask("What is the capital?")
+    with pytest.raises(UsageError, match="was closed"):
+        pipeline.changed(samples=2).ask("What is the capital?")

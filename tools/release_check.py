@@ -197,7 +197,7 @@ def answers(release: Release) -> str:
 def check_answer(who: str, reply: Mapping[str, object]) -> str:
     """Return the entropy of a reply in words, or fail."""
     entropy = reply.get("semantic_entropy")
-    if not isinstance(entropy, float) or not 0 <= entropy < 10:
+    if not isinstance(entropy, float) or not -10 < entropy < 10:
         raise Failed(f"{who} gave no semantic entropy: {last_lines(json.dumps(reply, indent=1))}")
     return f"semantic entropy {entropy:.2f}"
 

@@ -39,7 +39,7 @@ class Models:
         others: Sequence[LanguageModel] | None = None,
     ) -> None:
         self.loading, self._model, self._nli = loading, model, nli
-        self._turn, self._made = RLock(), dict[str, Any]()
+        self._turn, self._made, self._is_closed = RLock(), dict[str, Any](), False
         if similarity is not None:
             self._made["similarity"] = similarity
         if others is not None:
@@ -70,6 +70,8 @@ class Models:
     @property
     def language_model(self) -> LanguageModel:
         """The language model that answers."""
+        if self._is_closed:
+            raise UsageError("this pipeline was closed, and its models with it; make another one")
         if self._model is None:
             raise UsageError("no language model was named; name one with --model, or as Pipeline(model=…)")
         source = self._model
@@ -135,7 +137,8 @@ class Models:
         return _ForMeasures(self, prompt, clustering)
 
     def close(self) -> None:
-        """End connections, and model servers that were started here."""
+        """End connections, and model servers that were started here. Nothing can be asked any more."""
+        self._is_closed = True
         for model in (self._made.get("model"), *self._made.get("others", ())):
             if close := getattr(model, "close", None):
                 close()
