@@ -267,9 +267,10 @@ def test_how_a_text_stands_to_a_sentence(other, verdicts, relation):
     assert related.cost.nli_pairs == nli.pairs_run <= 2  # both directions, once
 
 
-def test_one_direction_is_no_contradiction():
-    nli = FakeNli(lambda one, other: CONTRADICTION if one < other else NEUTRAL)
-    assert relate("Curie was born in Warsaw.", ["Curie was born in Paris."], nli.judge).relations == ("agrees",)
+@pytest.mark.parametrize(("backward", "relation"), [(NEUTRAL, "contradicts"), (ENTAILMENT, "agrees")])
+def test_a_contradiction_in_one_direction_counts_unless_the_other_entails(backward, relation):
+    nli = FakeNli(lambda one, other: CONTRADICTION if one < other else backward)
+    assert relate("Curie was born in Warsaw.", ["Curie was born in Paris."], nli.judge).relations == (relation,)
 
 
 def test_one_sentence_and_the_whole_answer_are_as_before():

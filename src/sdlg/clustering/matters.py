@@ -1,9 +1,9 @@
 """What could stand in a sentence's place: which texts say it, too, which contradict it, which go on to something else.
 
 In: a sentence, other texts, a judge of pairs. Out: a relation for each text. A text contradicts the sentence if the
-judge, which reads both alone, says so in both directions, and they speak of the same matter: of the telling words of
-the one that has fewer the other has two in five. Without that a change of subject would count like a contradiction,
-for networks take two statements of different things for contradictions.
+judge, which reads both alone, says so in one direction and sees no entailment in the other, and if they speak of the
+same matter: of the telling words of the one that has fewer the other has two in five. Without that a change of subject
+would count like a contradiction, for networks take two statements of different things for contradictions.
 """
 
 from __future__ import annotations
@@ -48,4 +48,4 @@ def _relation(sentence: str, other: str, verdicts: Sequence[NliProbabilities]) -
     words, others = (dict.fromkeys(telling_words("", text), 1.0) for text in (sentence, other))
     if shared_words(words, others) < _SHARED:
         return "elsewhere"
-    return "contradicts" if all(verdict.contradicts for verdict in verdicts) else "agrees"
+    return "contradicts" if any(verdict.contradicts for verdict in verdicts) else "agrees"
