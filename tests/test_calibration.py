@@ -8,7 +8,6 @@ import math
 import subprocess
 import sys
 from dataclasses import replace
-from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -272,7 +271,7 @@ def test_a_packaged_calibration_can_be_left_out(tmp_path, nothing):
 @pytest.mark.parametrize(
     ("prompt", "stop_at", "context", "measured_on"),
     [
-        ("plain", "sentence", "A story.", "coqa"),
+        ("plain", "sentence", "A story.", None),
         ("plain", "sentence", None, None),
         ("auto", "sentence", None, "open_questions"),
         ("auto", "turn", None, None),
@@ -289,9 +288,11 @@ def test_the_embedded_models_answers_have_a_risk_where_such_answers_were_measure
 
 
 def test_the_packaged_calibrations_are_what_the_documentation_says():
-    assert {(made.origin.model, made.origin.data.name) for made in packaged()} == set(
-        product(("smollm2", "gemma3-270m"), ("coqa", "triviaqa", "open_questions"))
-    )
+    assert {(made.origin.model, made.origin.data.name) for made in packaged()} == {
+        ("smollm2", "triviaqa"), ("smollm2", "open_questions"), ("gemma3-270m", "open_questions"),
+    }  # fmt: skip
+    needs_judge = {"clusters", "branchings"}  # theirs would have to be made anew with each judge
+    assert not any(find_measure(made.origin.measure).needs & needs_judge for made in packaged())
     docs = (Path(__file__).parents[1] / "docs/guides/calibrate.md").read_text(encoding="utf-8")
     rows = {line.split("`")[1]: line.strip(" |").split(" | ") for line in docs.splitlines() if line.startswith("| `")}
     for path in FOLDER.glob("*.json"):
