@@ -18,9 +18,9 @@ TOOLS = ("pytest", "pytest-xdist", "hypothesis", "jsonschema")  # what the selec
 
 
 def requirements(pyproject: Path = ROOT / "pyproject.toml") -> Iterator[Requirement]:
-    """What a user's environment can need: the dependencies and every extra but `dev`."""
+    """What a user's environment can need: the dependencies and every extra but those of developers."""
     project = tomllib.loads(pyproject.read_text(encoding="utf-8"))["project"]
-    extras = (lines for name, lines in project["optional-dependencies"].items() if name != "dev")
+    extras = (lines for name, lines in project["optional-dependencies"].items() if name not in ("dev", "docs"))
     for lines in (project["dependencies"], *extras):
         yield from map(Requirement, lines)
 
