@@ -273,6 +273,12 @@ def test_a_contradiction_in_one_direction_counts_unless_the_other_entails(backwa
     assert relate("Curie was born in Warsaw.", ["Curie was born in Paris."], nli.judge).relations == (relation,)
 
 
+def test_the_frame_of_a_short_sentence_is_its_matter():
+    nli = FakeNli(lambda *_: CONTRADICTION)
+    texts = ["It is Lyon.", "Few people live there."]
+    assert relate("It is Paris.", texts, nli.judge).relations == ("contradicts", "elsewhere")
+
+
 def test_one_sentence_and_the_whole_answer_are_as_before():
     whole = curie(unit="answer").ask("Who was she?")
     assert whole.sentences == ()

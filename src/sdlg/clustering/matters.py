@@ -8,18 +8,18 @@ would count like a contradiction, for networks take two statements of different 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from ..nli.base import NliProbabilities
 from ..records import Cost
-from .answer_words import telling_words
+from .answer_words import split_words, telling_words
 from .clusters import Judge, answer_key, distinct_answers
 from .same_answer import shared_words
 
 Relation = Literal["agrees", "contradicts", "elsewhere"]
-_SHARED = 0.4  # of the telling words; set by hand
+_SHARED, _FEWEST = 0.4, 2  # of the telling words; set by hand
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +44,18 @@ def relate(sentence: str, texts: Sequence[str], judge: Judge) -> Related:
 def _relation(sentence: str, other: str, verdicts: Sequence[NliProbabilities]) -> Relation:
     if any(verdict.entails for verdict in verdicts):
         return "agrees"
-    # All words weigh the same: names, which tell answers apart, are what a contradiction changes.
-    words, others = (dict.fromkeys(telling_words("", text), 1.0) for text in (sentence, other))
-    if shared_words(words, others) < _SHARED:
+    if not _speak_of_the_same(sentence, other):
         return "elsewhere"
     return "contradicts" if any(verdict.contradicts for verdict in verdicts) else "agrees"
+
+
+def _speak_of_the_same(sentence: str, other: str) -> bool:
+    """All words weigh the same: names, which tell answers apart, are what a contradiction changes."""
+    words, others = telling_words("", sentence), telling_words("", other)
+    if min(len(words), len(others)) < _FEWEST:  # "It is Paris.": its small words are its matter
+        return shared_words(_even(split_words(sentence)), _even(split_words(other))) >= _SHARED
+    return shared_words(_even(words), _even(others)) >= _SHARED
+
+
+def _even(words: Iterable[str]) -> dict[str, float]:
+    return dict.fromkeys(words, 1.0)
