@@ -14,13 +14,17 @@ from packaging.requirements import Requirement
 from packaging.version import Version
 
 ROOT = Path(__file__).parents[1]
+LEFT_OUT = ("dev", "docs", "inspect", "lm-eval")
 TOOLS = ("pytest", "pytest-xdist", "hypothesis", "jsonschema")  # what the selected tests need
 
 
 def requirements(pyproject: Path = ROOT / "pyproject.toml") -> Iterator[Requirement]:
-    """What a user's environment can need: the dependencies and every extra but those of developers."""
+    """What a user's environment can need: the dependencies and every extra but those of developers.
+
+    Nor inspect and lm-eval: their bounds are the versions that every test run has, and what they need would hide ours.
+    """
     project = tomllib.loads(pyproject.read_text(encoding="utf-8"))["project"]
-    extras = (lines for name, lines in project["optional-dependencies"].items() if name not in ("dev", "docs"))
+    extras = (lines for name, lines in project["optional-dependencies"].items() if name not in LEFT_OUT)
     for lines in (project["dependencies"], *extras):
         yield from map(Requirement, lines)
 
