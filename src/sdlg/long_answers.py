@@ -6,8 +6,6 @@ import math
 import time
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import compress
-from operator import not_
 from typing import TYPE_CHECKING
 
 from .clustering import cluster_answers
@@ -15,7 +13,7 @@ from .clustering.matters import relate
 from .measures import inputs_of
 from .measures.branches import explored_mass
 from .measures.measuring import Measurements
-from .measures.shares import meanings_of, numbered
+from .measures.shares import meanings_of, numbered, without
 from .measures.words import words_with_meanings
 from .options import NONE
 from .progress import Progress, Watch
@@ -65,22 +63,13 @@ def _measured(plain: Pipeline, asked: Question, sentence: Sentence, sampled: Sam
     is_elsewhere = [relation == "elsewhere" for relation in related.relations]
     spent = related.cost + clusters.cost + Cost(seconds={"clusters": time.perf_counter() - started})
     all_of_it = numbered(replace(sampled, cost=sampled.cost + spent), meanings)
-    found = plain.measured_meanings(asked, _without(all_of_it, is_elsewhere))
+    found = plain.measured_meanings(asked, without(all_of_it, is_elsewhere))
     of_result = {name: getattr(found, name) for name in OF_SENTENCE}
     # What leads elsewhere was looked at all the same, and says nothing against a word.
     of_result["words"] = words_with_meanings(sampled.words, all_of_it.samples)
     of_result["coverage"] = explored_mass(inputs_of(sampled.samples))
     elsewhere = _elsewhere(numbered(sampled, list(map(int, is_elsewhere))))
     return replace(sentence, **of_result, elsewhere=elsewhere), found.cost
-
-
-def _without(sampled: Sampled, left_out: Sequence[bool]) -> Sampled:
-    """Return what was sampled and drawn but for some of it, the samples' places first."""
-    samples = tuple(compress(sampled.samples, map(not_, left_out)))
-    if sampled.draws is None or not sampled.draws.beside:
-        return replace(sampled, samples=samples)
-    drawn = tuple(compress(sampled.draws.samples, map(not_, left_out[len(sampled.samples) :])))
-    return replace(sampled, samples=samples, draws=replace(sampled.draws, samples=drawn))
 
 
 def _elsewhere(sampled: Sampled) -> Cluster | None:

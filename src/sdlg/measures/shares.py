@@ -14,6 +14,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import compress
+from operator import not_
 
 import numpy as np
 
@@ -132,14 +134,21 @@ def counted(sampled: Sampled, options: Clustering) -> Sampled:
     """Return what the estimates are made from: all, or only what answers, if the first sample does."""
     if options.declining == "meaning" or declines(sampled.samples[0].text):
         return sampled
-    samples = tuple(one for one in sampled.samples if not declines(one.text))
-    draws = sampled.draws
-    if draws is not None:
-        drawn = tuple(one for one in draws.samples if not declines(one.text)) if draws.beside else samples
-        draws = replace(draws, samples=drawn)
-    every = (*samples, *(draws.samples if draws is not None and draws.beside else ()))
-    places = {number: place for place, number in enumerate(dict.fromkeys(one.cluster for one in every))}
-    return numbered(replace(sampled, samples=samples, draws=draws), [places[one.cluster] for one in every])
+    left_out = [declines(one.text) for one in (*sampled.samples, *sampled.draws_beside)]
+    kept = without(sampled, left_out)
+    numbers = [one.cluster for one in (*kept.samples, *kept.draws_beside)]
+    places = {number: place for place, number in enumerate(dict.fromkeys(numbers))}
+    return numbered(kept, [places[number] for number in numbers])
+
+
+def without(sampled: Sampled, left_out: Sequence[bool]) -> Sampled:
+    """Return what was sampled and drawn but for some of it, by place: the samples first, then the draws beside them."""
+    samples = tuple(compress(sampled.samples, map(not_, left_out)))
+    if sampled.draws is None:
+        return replace(sampled, samples=samples)
+    beside = sampled.draws.beside
+    drawn = compress(sampled.draws.samples, map(not_, left_out[len(sampled.samples) :])) if beside else samples
+    return replace(sampled, samples=samples, draws=replace(sampled.draws, samples=tuple(drawn)))
 
 
 def meanings_of(inputs: MeasureInputs, sampled: Sampled) -> tuple[Cluster, ...]:
