@@ -49,18 +49,24 @@ def counting(steps, seconds=0.002):
     return work
 
 
+def wait_until(condition):
+    end = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.001)
+
+
 def test_long_work_stands_aside_while_short_work_runs_and_then_goes_on(monkeypatch):
     monkeypatch.setattr(lanes_module, "LONG_SHARE", 0.0)
     lanes, steps = Lanes(), []
     with beside(lanes, counting(steps)):
-        time.sleep(0.1)
+        wait_until(lambda: steps)
         with lanes.short():
             time.sleep(0.1)
             before = len(steps)
             time.sleep(0.2)
-            assert len(steps) == before > 0
-        time.sleep(0.2)
-        assert len(steps) > before
+            assert len(steps) == before
+        wait_until(lambda: len(steps) > before)
 
 
 def test_long_work_keeps_its_share_beside_endless_short_work():
@@ -77,7 +83,7 @@ def test_who_stands_aside_sees_that_it_is_cancelled(monkeypatch):
         with beside(lanes, counting([])) as work:
             time.sleep(0.1)
         with pytest.raises(Cancelled):
-            work.result(5)
+            work.result(60)
 
 
 def test_nobody_stands_aside_with_a_lock_in_hand(monkeypatch):
@@ -86,13 +92,13 @@ def test_nobody_stands_aside_with_a_lock_in_hand(monkeypatch):
 
     def work():
         with holding(lock):
-            held.wait(5)
+            held.wait(60)
             check_limit()  # would wait for the short work, which waits for the lock
         return "done"
 
     with beside(lanes, work) as long, lanes.short():
         held.set()
-        assert long.result(5) == "done"
+        assert long.result(60) == "done"
 
 
 def test_long_texts_make_small_batches_so_that_the_deadline_is_looked_at_often():
@@ -106,34 +112,33 @@ def test_long_texts_make_small_batches_so_that_the_deadline_is_looked_at_often()
     assert batches == [[1, 4, 5], [9], [30]]  # 3 × 5 fit, 2 × 30 do not; one always runs
 
 
-def paused_after(count, lanes, monkeypatch, model, name):
-    """The model's method, after so many calls of which short work comes; an event that says so."""
-    run, calls, come = getattr(model, name), [], threading.Event()
+def paused_at_call(count, monkeypatch, model, name):
+    """The model's method, whose nth call waits: an event that says it does, and one that lets it go on."""
+    run, calls, reached, go_on = getattr(model, name), [], threading.Event(), threading.Event()
 
     def watched(*args, **named):
         calls.append(1)
         if len(calls) == count:
-            come.set()
-            until = time.monotonic() + 10
-            while not lanes.short_count and time.monotonic() < until:
-                time.sleep(0.001)
+            reached.set()
+            assert go_on.wait(60)
         return run(*args, **named)
 
     monkeypatch.setattr(model, name, watched)
-    return come
+    return reached, go_on
 
 
 def test_a_small_question_to_a_judge_does_not_wait_for_a_large_one(monkeypatch):
     monkeypatch.setattr(lanes_module, "LONG_SHARE", 0.0)
     nli, lanes = tiny_nli(), Lanes()
     alone = nli.judge("", PAIRS).probabilities
-    come = paused_after(1, lanes, monkeypatch, nli, "_run")
+    reached, go_on = paused_at_call(1, monkeypatch, nli, "_run")
     with beside(lanes, lambda: nli.judge("", PAIRS)) as large:
-        assert come.wait(10)
+        assert reached.wait(60)
         with lanes.short(), ThreadPoolExecutor(1) as pool:
-            assert_alike(pool.submit(nli.judge, "", PAIRS[:3]).result(10).probabilities, alone[:3])
+            go_on.set()
+            assert_alike(pool.submit(nli.judge, "", PAIRS[:3]).result(60).probabilities, alone[:3])
             assert not large.done()
-        assert_alike(large.result(10).probabilities, alone)
+        assert_alike(large.result(60).probabilities, alone)
 
 
 def assert_alike(verdicts, others):
@@ -149,10 +154,11 @@ def test_a_model_that_scores_many_answers_answers_others_between_passes(monkeypa
     lm.score(prompt, texts)
     alone = lm.score(prompt, texts)  # the prompt is kept by now
     few = lm.score(prompt, texts[:1])
-    come = paused_after(2, lanes, monkeypatch, lm._network, "tree")
+    reached, go_on = paused_at_call(2, monkeypatch, lm._network, "tree")
     with beside(lanes, lambda: lm.score(prompt, texts)) as large:
-        assert come.wait(10)
+        assert reached.wait(60)
         with lanes.short(), ThreadPoolExecutor(1) as pool:
-            assert pool.submit(lm.score, prompt, texts[:1]).result(10).generations == few.generations
+            go_on.set()
+            assert pool.submit(lm.score, prompt, texts[:1]).result(60).generations == few.generations
             assert not large.done()
-        assert large.result(10) == alone  # what it cost, too: others' tokens are not counted with it
+        assert large.result(60) == alone  # what it cost, too: others' tokens are not counted with it
