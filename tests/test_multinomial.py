@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -41,8 +43,22 @@ def test_all_samples_share_one_prefill():
     lm = tiny_lm("llama")
     prompt = Prompt((7, 7, 7, 9, 17, 33), PROMPT.stop)
     decoded = lm.decode(DecodeRequest(prompt, [()] * 5, Decoding(strategy="multinomial", max_tokens=4)))
-    fed = sum(continuation.decisions - 1 for continuation in decoded.continuations)
-    assert decoded.cost.forward_tokens + decoded.cost.reused_tokens == len(prompt.token_ids) + fed
+    fed = {one.token_ids[:end] for one in decoded.continuations for end in range(1, one.decisions)}
+    assert decoded.cost.forward_tokens + decoded.cost.reused_tokens == len(prompt.token_ids) + len(fed)
+
+
+def test_equal_beginnings_are_run_once_and_no_sample_notices():
+    lm, alone = tiny_lm("llama"), tiny_lm("llama")
+    decoding = Decoding(strategy="multinomial", max_tokens=6, temperature=0.01)
+    request = DecodeRequest(PROMPT, [()] * 8, decoding, 3)
+    decoded = lm.decode(request)
+    texts = [one.token_ids for one in decoded.continuations]
+    assert 1 < len(set(texts)) < len(texts)
+    fed = {ids[:end] for ids in texts for end in range(1, len(ids))}
+    assert decoded.cost.forward_tokens == len(PROMPT.token_ids) + len(fed)
+    for count in (1, 3):
+        few = alone.decode(replace(request, prefixes=[()] * count)).continuations
+        assert [one.token_ids for one in few] == texts[:count]
 
 
 def test_logprobs_are_the_models_own_whatever_the_temperature():

@@ -48,10 +48,13 @@ def test_a_real_question_gets_a_real_answer(result):
 
 
 def test_forward_tokens_meet_the_bound_of_the_method(result):
-    """P + (T−1) + Σ(T_n − t_n − 1), less what the prefix store held; draws begin after the prompt, too."""
+    """P + (T−1) + Σ(T_n − t_n − 1), less what the prefix store held; draws share their beginnings."""
     cost = result.cost
-    whole = 1 + len(result.draws)
-    assert cost.forward_tokens == cost.prompt_tokens - cost.reused_tokens + cost.generated_tokens - whole
+    drawn = [(draw.generation.token_ids, len(draw.generation.token_ids) + len(draw.generation.ending_logprobs))
+             for draw in result.draws]  # fmt: skip
+    once = {ids[:end] for ids, decisions in drawn for end in range(1, decisions)}
+    others = cost.generated_tokens - sum(decisions for _, decisions in drawn)
+    assert cost.forward_tokens == cost.prompt_tokens - cost.reused_tokens + others - 1 + len(once)
     total = sum(
         len(s.generation.decision_logprobs) - (s.substitution.position + 1 if s.substitution else 0)
         for s in (*result.samples, *result.draws)

@@ -80,23 +80,24 @@ class DecodingPath:
 def decode_paths(
     tree: KVTree, starts: Sequence[Start], wanted: Sequence[WantedPath], text_of: TextOf
 ) -> list[Continuation]:
-    """Choose one token per live path and step; a finished path is no longer run."""
+    """Choose one token per live path and step; a finished path is no longer run, and equal beginnings are run once."""
     paths = [DecodingPath(path, path.prefix, start.node) for path, start in zip(wanted, starts, strict=True)]
-    live, logits = paths, torch.stack([start.logits for start in starts])
+    tips = {start.node: start.logits for start in starts}
+    live, nodes, logits = paths, list(tips), torch.stack(list(tips.values()))
     while True:
         check_limit()
-        logprobs = torch.log_softmax(logits, dim=-1)  # (live, V)
-        tokens = choose_tokens(logprobs, [path.wanted.random for path in live])
-        chosen = logprobs.gather(1, tokens[:, None])[:, 0].tolist()
-        entropies = step_entropies(logprobs)
+        by_node = torch.log_softmax(logits, dim=-1)  # (nodes, V)
+        rows = [nodes.index(path.node) for path in live]
+        tokens = choose_tokens(by_node[rows], [path.wanted.random for path in live])
+        entropies = step_entropies(by_node)
         going = []
-        for row, (path, token, logprob) in enumerate(zip(live, tokens.tolist(), chosen, strict=True)):
+        for path, row, token in zip(live, rows, tokens.tolist(), strict=True):
             request = path.wanted.request
             path.ids.append(token)
-            path.logprobs.append(logprob)
+            path.logprobs.append(float(by_node[row, token]))
             path.entropies.append(entropies[row])
             if request.alternatives_above is not None:
-                path.alternatives.append(alternatives_above(logprobs[row], request.alternatives_above))
+                path.alternatives.append(alternatives_above(by_node[row], request.alternatives_above))
             path.stop = find_stop(request.prompt.stop, (*path.prefix, *path.ids), text_of)
             if request.watch and path.stop is None:
                 request.watch(path.wanted.place, token)
@@ -107,10 +108,12 @@ def decode_paths(
         if not going:
             return [path.finish() for path in paths]
         live = going
-        tree.prune([path.node for path in live])
-        nodes, logits = tree.grow([path.node for path in live], [path.ids[-1] for path in live])
-        for path, node in zip(live, nodes, strict=True):
-            path.node = node
+        tree.prune(list(dict.fromkeys(path.node for path in live)))
+        steps = list(dict.fromkeys((path.node, path.ids[-1]) for path in live))
+        nodes, logits = tree.grow([parent for parent, _ in steps], [token for _, token in steps])
+        reached = dict(zip(steps, nodes, strict=True))
+        for path in live:
+            path.node = reached[path.node, path.ids[-1]]
 
 
 def choose_tokens(logprobs: Tensor, randoms: Sequence[PathRandom]) -> Tensor:
