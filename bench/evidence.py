@@ -195,7 +195,7 @@ def with_combination(cells: Sequence[Cell]) -> list[Cell]:
 
 
 def _features(rows: pd.DataFrame) -> np.ndarray:
-    values = rows[list(COMBINED)].to_numpy(dtype=float)
+    values: np.ndarray = rows[list(COMBINED)].to_numpy(dtype=float)
     values[:, 0] = np.log(values[:, 0])
     return values
 

@@ -412,6 +412,14 @@ def test_the_command_checks_a_text_and_a_file_of_them(tmp_path, capsys, monkeypa
     assert "checks another answer" in capsys.readouterr().err
 
 
+def test_a_model_that_cannot_read_texts_is_refused_once_not_for_each_row(tmp_path, capsys):
+    rows, out = tmp_path / "rows.jsonl", tmp_path / "out.jsonl"
+    rows.write_text('{"question": "who", "answer": "the dog"}\n' * 2)
+    assert main(["check", str(rows), "--out", str(out)], lambda *_, **__: fake_pipeline().models) == 2
+    assert capsys.readouterr().err.count("cannot read given texts") == 1
+    assert not out.read_text()
+
+
 @pytest.mark.parametrize(
     ("text", "arguments", "says"),
     [

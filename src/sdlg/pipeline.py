@@ -50,7 +50,7 @@ from .progress import Progress, Watch, ignore
 from .questions import Messages, checked_question
 from .records import Cost, Generation, Question, Sample, Sampled, Setup, Substitution
 from .result import SEMANTIC_ENTROPY, SHARE_ENTROPY, Result
-from .sampling import SAMPLERS, InitialAnswer, SamplingRequest, first_answer
+from .sampling import SAMPLERS, InitialAnswer, SamplingRequest, check_reads_texts, first_answer
 from .sampling.sentences import is_long, sentences_of
 from .schema import GivenAnswer, given_samples
 from .scoring.alignment import token_texts
@@ -276,8 +276,7 @@ class Pipeline:
         with limited(Limit(timeout)):
             show = watch or self._watch
             model, options = self.models.language_model, self.options
-            if not model.capabilities.scores_texts:
-                raise NotSupported(f"{model.name} cannot read given texts; use a model that runs in this process")
+            check_reads_texts(model)
             pipeline = self.changed(method=DEFAULT_METHOD, unit="sentences")
             request = pipeline._request(asked, show)
             started = time.perf_counter()

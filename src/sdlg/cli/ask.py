@@ -141,13 +141,15 @@ def _answer_all(
     parsed: argparse.Namespace, pipeline: Pipeline, watch: Any, asked: list[Asked], before: Finished
 ) -> int:
     """Write a line for each question that is not done. 1 if any could not be answered."""
-    from ..sampling import check_method
+    from ..sampling import check_method, check_reads_texts
     from .question_files import replace_line
 
     with open_output(parsed.out):  # a file that cannot be written is an error before anything is loaded
         load_models(parsed, pipeline, watch)
     if any(one.answer is None for one in asked):  # or every line would be the same error
         check_method(pipeline.method, pipeline.models.language_model, pipeline.options)
+    if any(one.answer is not None for one in asked):
+        check_reads_texts(pipeline.models.language_model)
     failed, finished = 0, before.count - len(before.again)
 
     def count(fine: bool) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 
+from ..errors import NotSupported
 from ..models.base import LanguageModel
 from ..options import Options
 from ..records import Sampled
@@ -16,6 +17,7 @@ __all__ = [
     "SamplingRequest",
     "as_sample",
     "check_method",
+    "check_reads_texts",
     "cut_note",
     "first_answer",
     "initial_answer",
@@ -39,3 +41,9 @@ def check_method(name: str, model: LanguageModel, options: Options) -> None:
         check_sdlg(model, options)
     else:
         check_strategies(model, {name})
+
+
+def check_reads_texts(model: LanguageModel) -> None:
+    """Raise if a model cannot say how likely a given text is."""
+    if not model.capabilities.scores_texts:
+        raise NotSupported(f"{model.name} cannot read given texts; use a model that runs in this process")
