@@ -238,7 +238,7 @@ def test_each_kind_of_question_has_its_own_packaged_calibration(tmp_path):
     for name, format in {"coqa": "with a context", "triviaqa": "10-shot", "open": None}.items():
         calibration(origin=origin(data=Data(name, format=format))).save(tmp_path / f"{name}.json")
     found, shot = chosen(tmp_path), (("Who?", "She."),)
-    assert found.measure_names == (MEASURE,)
+    assert found.measure_names("answer") == (MEASURE,)
     assert found.fingerprint not in {one.fingerprint for one in found.all}
     questions = {"coqa": Question("Who?", "A text.", shot), "triviaqa": Question("Who?", None, 10 * shot)}
     for name, question in {**questions, "open": Question("Who?")}.items():
@@ -264,7 +264,7 @@ def test_a_named_calibration_is_used_for_every_question_and_says_what_differs(tm
 def test_a_packaged_calibration_can_be_left_out(tmp_path, nothing):
     calibration().save(tmp_path / "a.json")
     found = chosen(tmp_path, nothing)
-    assert (found.all, found.fingerprint, found.measure_names) == ((), None, ())
+    assert (found.all, found.fingerprint, found.measure_names("answer")) == ((), None, ())
     assert found.applied_to(asked()).risk is None
 
 
@@ -283,7 +283,7 @@ def test_the_embedded_models_answers_have_a_risk_where_such_answers_were_measure
 ):
     options = options_from("default", {"prompt": prompt, "stop_at": stop_at})
     found = calibrations_for(PACKAGED, "smollm2", "nli-minilm", "sdlg", options)
-    one = found.for_question(Question("Who?", context=context))
+    one = found.for_question(Question("Who?", context=context), "answer")
     assert (one.origin.data.name if one else None) == measured_on
 
 

@@ -16,6 +16,7 @@ from fakes import CONTRADICTION, ENTAILMENT, NEUTRAL, FakeNli, fake_pipeline
 from reference import decode_from_scratch
 from results import made
 from sdlg import Pipeline, ScriptedModel, result_from_json
+from sdlg.calibration import Calibration
 from sdlg.cli import main
 from sdlg.clustering.matters import relate
 from sdlg.errors import BadQuestion, NotSupported
@@ -418,6 +419,39 @@ def test_a_model_that_cannot_read_texts_is_refused_once_not_for_each_row(tmp_pat
     assert main(["check", str(rows), "--out", str(out)], lambda *_, **__: fake_pipeline().models) == 2
     assert capsys.readouterr().err.count("cannot read given texts") == 1
     assert not out.read_text()
+
+
+def test_sentences_get_a_risk_from_judged_answers(tmp_path, capsys):
+    words = ["the", "cat", "sat", "on", "mat", "dog", "ran"]
+    answers = [f"{one} {two} sat. {two} {one} ran. {one} sat on {two}." for one in words for two in words[:4]]
+    parts = [[{"text": text.strip() + ".", "right": (k + n) % 3 > 0} for n, text in enumerate(one.split(".")[:-1])]
+             for k, one in enumerate(answers)]  # fmt: skip
+    judged, checks, risk = (tmp_path / name for name in ("judged.jsonl", "checks.jsonl", "risk.json"))
+    rows = [{"question": f"who {k}", "answer": one, "segments": parts[k]} for k, one in enumerate(answers)]
+    judged.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    fast = (*CHECK, "--samples", "3", "--set", "sentence_samples=3")
+    made = ["calibrate", str(checks), "--judged", str(judged), "-o", str(risk)]
+    assert main(made) == 2
+    assert "make it with sdlg check" in capsys.readouterr().err
+    measured = ("--measures", "share_beyond_answer", "--out", str(checks))
+    assert main(["check", str(judged), *measured, *fast], load_tiny) == 0
+    assert main([*made, "--measure", "perplexity"]) == 2
+    assert "--measures perplexity" in capsys.readouterr().err
+    assert main(made) == 0
+    told = capsys.readouterr().out
+    assert f"{3 * len(rows)} judged parts of answers, 33% wrong (as people judged)" in told
+    calibration = Calibration.load(risk)
+    assert (calibration.origin.unit, calibration.n) == ("sentence", 3 * len(rows))
+    one = tmp_path / "one.txt"
+    one.write_text(answers[1])
+    assert main(["check", str(one), "--question", "who 1", "--calibration", str(risk), "--json", *fast], load_tiny) == 0
+    result = result_from_json(capsys.readouterr().out)
+    assert [s.risk.probability for s in result.sentences] == [calibration.risk_at(s.doubt) for s in result.sentences]
+    assert "such sentences" in result.sentences[0].risk.sentence
+    assert result.risk is None
+    assert main(["ask", "who 1", "--calibration", str(risk), *CHECK[:4], "--max-tokens", "3"], load_tiny) == 0
+    assert main(["calibrate", str(checks), "-o", str(risk)]) == 2
+    assert "is a file" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

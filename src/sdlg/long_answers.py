@@ -34,7 +34,8 @@ def measure_sentences(
     watch: Watch,
 ) -> Result:
     """Return the result of a long answer. Its semantic entropy is the greatest of its sentences."""
-    answer, plain = initial.generation, pipeline.changed(calibration=NONE)
+    answer, needed = initial.generation, pipeline.calibrations.measure_names("sentence")
+    plain = pipeline.changed(calibration=NONE, measures=needed)
     request.observe("scores", answer.text, answer)
     measured: list[Sentence] = []
     started = time.perf_counter()
@@ -48,7 +49,8 @@ def measure_sentences(
             cost = cost + spent
         measured.append(sentence)
         watch(Progress("sentence", sentence.text, sentence=sentence))
-    return _whole(plain, request, initial, cost, tuple(measured))
+    result = replace(_whole(plain, request, initial, cost, tuple(measured)), setup=pipeline.setup)
+    return pipeline.calibrations.applied_to(result)
 
 
 def _measured(plain: Pipeline, asked: Question, sentence: Sentence, sampled: Sampled) -> tuple[Sentence, Cost]:

@@ -120,7 +120,7 @@ class Pipeline:
         """Find the calibration; an error where one was named that says nothing of these answers."""
         self.calibrations = calibrations_for(self._calibration, *self._origin)
         self.calibrations.check(*self._origin)
-        self.measures = tuple(dict.fromkeys((*self._own_measures, *self.calibrations.measure_names)))
+        self.measures = tuple(dict.fromkeys((*self._own_measures, *self.calibrations.measure_names("answer"))))
 
     @property
     def _origin(self) -> tuple[str, str, str, Options]:

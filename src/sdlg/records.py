@@ -271,6 +271,7 @@ class Sentence:
     candidates: tuple[Substitution, ...] = ()
     notes: tuple[str, ...] = ()
     elsewhere: Cluster | None = None  # None: nothing that was found goes on to something else
+    risk: AnswerRisk | None = None  # None: no calibration of sentences fits
 
     @property
     def semantic_entropy(self) -> float | None:
@@ -290,7 +291,7 @@ class Sentence:
 
 @dataclass(frozen=True, slots=True)
 class AnswerRisk:
-    """How likely an answer like this is wrong, as a calibration found it. None where the measure is undefined."""
+    """How likely an answer (or sentence) like this is wrong, as a calibration found it. None: not known."""
 
     probability: float | None
     sentence: str  # the same in words

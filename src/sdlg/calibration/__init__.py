@@ -7,9 +7,30 @@ about this share was judged wrong by the metric at its threshold. It says nothin
 questions or a stricter judge.
 """
 
-from .calibration import Bin, Calibration, Data, Interval, KeepRule, Origin, OutOfFold, in_words, shaping_options
+from .calibration import (
+    PEOPLE,
+    Bin,
+    Calibration,
+    Data,
+    Interval,
+    KeepRule,
+    Origin,
+    OutOfFold,
+    in_words,
+    shaping_options,
+)
 from .lookup import Calibrations, CalibrationSource, calibrations_for, read_calibration
 from .maps import IsotonicMap, LogisticMap
 
-__all__ = ["Bin", "Calibration", "CalibrationSource", "Calibrations", "Data", "Interval", "IsotonicMap", "KeepRule"]
+__all__ = [
+    "PEOPLE",
+    "Bin",
+    "Calibration",
+    "CalibrationSource",
+    "Calibrations",
+    "Data",
+    "Interval",
+    "IsotonicMap",
+    "KeepRule",
+]
 __all__ += ["LogisticMap", "Origin", "OutOfFold", "calibrations_for", "in_words", "read_calibration", "shaping_options"]

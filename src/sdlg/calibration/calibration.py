@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from ..records import Question
     from ..result import Result
 
+Unit = Literal["answer", "sentence"]  # what is right or wrong: a whole answer, or a sentence of a long one
+PEOPLE = "people"  # in the place of a metric, where people judged
+
 _ONE_IN = (7, 10, 15, 20, 30, 50, 100, 200, 500, 1000)
 
 
@@ -52,6 +55,7 @@ class Origin:
     threshold: Number  # an answer with a lower score of the metric is wrong
     data: Data
     options: Mapping[str, JsonValue]  # by name: those that shape the answers or the measure
+    unit: Unit = "answer"
 
     def differences(self, model: str | None, nli: str | None, method: str, options: Options) -> list[str]:
         """Return a warning for each setting that differs here; raise where the model or the method does."""
@@ -88,12 +92,14 @@ class KeepRule:
     n: Count
     reason: str = ""  # why there is no threshold
 
-    def in_words(self, keep: bool | None) -> str:
+    def in_words(self, keep: bool | None, unit: Unit = "answer") -> str:
         """Return what the promise says of an answer that is kept, or is not; nothing where there is no promise."""
         if keep is None:
             return ""
         part = f"1 in {round(1 / self.wanted)}" if abs(1 / self.wanted % 1) < 1e-6 else f"{self.wanted:.0%} of"
-        return f"; answered: at most {part} such answers is wrong" if keep else "; not sure enough to answer"
+        verb = "answer" if unit == "answer" else "keep"
+        done = {"answer": "answered", "keep": "kept"}[verb]
+        return f"; {done}: at most {part} such {unit}s is wrong" if keep else f"; not sure enough to {verb}"
 
     @property
     def coverage(self) -> float:
@@ -187,23 +193,27 @@ class Calibration:
         return next((result.estimates[name].value for name in names if name in result.estimates), math.nan)
 
     def risk_of(self, result: Result) -> AnswerRisk:
-        """Return the risk of a result's answer."""
-        value, measure = self.value_in(result), self.origin.measure
+        """Return the risk of a result's answer, or of a sentence as a result of its own."""
+        value, measure, unit = self.value_in(result), self.origin.measure, self.origin.unit
         if math.isnan(value):
-            return AnswerRisk(None, f"no risk: {measure} has no value for this answer", self.basis, measure, None, None)
+            why = f"no risk: {measure} has no value for this {unit}"
+            return AnswerRisk(None, why, self.basis, measure, None, None)
         risk, keep = self.risk_at(value), self.keeps(value)
-        return AnswerRisk(risk, f"{in_words(risk)}{self.keep.in_words(keep)}", self.basis, measure, value, keep)
+        words = f"{in_words(risk, unit)}{self.keep.in_words(keep, unit)}"
+        return AnswerRisk(risk, words, self.basis, measure, value, keep)
 
     @property
     def basis(self) -> str:
         """Return what the risk was measured on, in words."""
         origin, right = self.origin, self.n - self.n_wrong
-        details = [f"wrong is {origin.metric} below {origin.threshold:g}"]
+        is_people = origin.metric == PEOPLE
+        details = ["as people judged"] if is_people else [f"wrong is {origin.metric} below {origin.threshold:g}"]
         if origin.data.format:
             details.insert(0, origin.data.format)
         if self.out_of_fold.skill.low <= 0:
             details.append(f"{origin.measure} was not shown to tell more than that share")
-        return f"measured on {self.n} answers to {origin.data.name}, {right} of them right ({'; '.join(details)})"
+        measured = "answers" if origin.unit == "answer" else "judged parts of answers"
+        return f"measured on {self.n} {measured} to {origin.data.name}, {right} of them right ({'; '.join(details)})"
 
     def is_asked_alike(self, question: Question) -> bool:
         """Return whether what stands before a question is as in the data. No run has a system message."""
@@ -238,16 +248,16 @@ class Calibration:
 _JSON = TypeAdapter(Calibration)
 
 
-def in_words(risk: float) -> str:
+def in_words(risk: float, unit: Unit = "answer") -> str:
     """Return the share of wrong answers as people say it, rounded to what can be pictured: never none, never all."""
     if risk < 0.15:
         one_in = min(_ONE_IN, key=lambda n: abs(math.log(max(risk, 1e-9) * n)))
-        return f"about 1 in {one_in} such answers is wrong"
+        return f"about 1 in {one_in} such {unit}s is wrong"
     if risk >= 0.965:
-        return "nearly all such answers are wrong"
+        return f"nearly all such {unit}s are wrong"
     if risk >= 0.925:
-        return "about 19 in 20 such answers are wrong"
-    return f"about {math.floor(10 * risk + 0.5)} in 10 such answers are wrong"
+        return f"about 19 in 20 such {unit}s are wrong"
+    return f"about {math.floor(10 * risk + 0.5)} in 10 such {unit}s are wrong"
 
 
 def shaping_options(options: Options, method: str) -> dict[str, JsonValue]:

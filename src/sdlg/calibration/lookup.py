@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 
 from ..models import same_model
 from ..options import NONE, PACKAGED, Options
-from .calibration import Calibration
+from ..records import AnswerRisk
+from .calibration import Calibration, Unit
 
 if TYPE_CHECKING:
     from ..records import Question
@@ -23,6 +24,10 @@ if TYPE_CHECKING:
 
 FOLDER = Path(__file__).parent / "packaged"
 CalibrationSource = str | Path | Calibration | None  # a file of `sdlg calibrate`, PACKAGED or NONE
+_OF_OTHER = {
+    "answer": "the calibration is of sentences of long answers: there is no risk for an answer that is one",
+    "sentence": "the calibration is of whole answers: there is no risk for the sentences of a long one",
+}
 _OURS = "this calibration comes with sdlg; --calibration none leaves it out"
 
 
@@ -33,10 +38,9 @@ class Calibrations:
     all: tuple[Calibration, ...] = ()
     is_packaged: bool = False
 
-    @property
-    def measure_names(self) -> tuple[str, ...]:
-        """Return the measures that they need, each once."""
-        return tuple(dict.fromkeys(one.origin.measure for one in self.all))
+    def measure_names(self, unit: Unit) -> tuple[str, ...]:
+        """Return the measures of answers, or of sentences, that they need, each once."""
+        return tuple(dict.fromkeys(one.origin.measure for one in self.all if one.origin.unit == unit))
 
     @property
     def fingerprint(self) -> str | None:
@@ -50,23 +54,34 @@ class Calibrations:
             for one in self.all:
                 one.origin.differences(model, nli, method, options)
 
-    def for_question(self, question: Question) -> Calibration | None:
+    def for_question(self, question: Question, unit: Unit) -> Calibration | None:
         """Return the named one, or the packaged one that was made with questions asked like this one."""
-        return next((one for one in self.all if not self.is_packaged or one.is_asked_alike(question)), None)
+        of_unit = (one for one in self.all if one.origin.unit == unit)
+        return next((one for one in of_unit if not self.is_packaged or one.is_asked_alike(question)), None)
 
     def applied_to(self, result: Result) -> Result:
-        """Return the result with the risk of its answer, and with a note for all that differs from the calibration."""
-        one = self.for_question(result.question)
+        """Return the result with the risk of its answer or its sentences, and a note for all that differs."""
+        unit: Unit = "sentence" if result.sentences else "answer"
+        one = self.for_question(result.question, unit)
         if one is None:
-            return result
-        risk = one.risk_of(result)
-        if self.is_packaged:
-            risk = replace(risk, basis=f"{risk.basis}; {_OURS}")
+            is_other = bool(self.all) and not self.is_packaged
+            return replace(result, notes=(*result.notes, _OF_OTHER[unit])) if is_other else result
         notes = one.origin.differences(result.model, result.nli, result.method, result.options)
         made, question = one.origin.data.format, result.question
         if made not in (None, "zero-shot") and not (question.shots or question.context):
             notes.append(f"the calibration was made with questions asked {made}, not alone: the risk may be off")
-        return replace(result, risk=risk, notes=(*result.notes, *notes))
+        result = replace(result, notes=(*result.notes, *notes))
+        if unit == "answer":
+            return replace(result, risk=self._risk(one, result))
+        sentences = (
+            replace(sentence, risk=self._risk(one, result.sentence(number))) if sentence.clusters else sentence
+            for number, sentence in enumerate(result.sentences)
+        )
+        return replace(result, sentences=tuple(sentences))
+
+    def _risk(self, one: Calibration, result: Result) -> AnswerRisk:
+        risk = one.risk_of(result)
+        return replace(risk, basis=f"{risk.basis}; {_OURS}") if self.is_packaged else risk
 
 
 def read_calibration(source: CalibrationSource) -> CalibrationSource:

@@ -7,7 +7,9 @@ from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..evaluation.calibrating import Choice, calibrate_run
+from ..errors import BadOption
+from ..evaluation.calibrating import Choice, JudgedAnswer, calibrate_checks, calibrate_run
+from .files import read_text
 
 if TYPE_CHECKING:
     from ..calibration import Calibration
@@ -18,6 +20,11 @@ _EXAMPLES = """examples:
   sdlg calibrate runs/x -o risk.json --plot risk.svg                      # the reliability plot
   sdlg calibrate runs/x -o risk.json --method multinomial --measure SE_MS --metric exact_match --threshold 1
   sdlg ask "Who wrote Hamlet?" --calibration risk.json                 # "about 7 in 10 such answers are wrong"
+
+Sentences of long answers, by people's verdicts: {"question": "…", "answer": "…", "segments": [{"text": "…", "right":
+true}]} on each line of judged.jsonl, then
+  sdlg check judged.jsonl --measures share_beyond_answer --out checks.jsonl
+  sdlg calibrate checks.jsonl --judged judged.jsonl -o risk.json
 
 A risk of 0.7: of this model's answers to such questions with this value of the measure, about 7 in 10 were wrong, as
 the metric has it. All scores are out of fold: each answer was judged by a map that was fitted without it.
@@ -32,7 +39,8 @@ def add_calibrate(commands: Any) -> None:
         epilog=_EXAMPLES, formatter_class=argparse.RawDescriptionHelpFormatter,
     )  # fmt: skip
     calibrate.set_defaults(run=_calibrate)
-    calibrate.add_argument("folder", metavar="RUN", help="the folder of a run (sdlg eval --out)")
+    calibrate.add_argument("run_or_checks", metavar="RUN", help="folder of a run (sdlg eval), or a file of sdlg check")
+    calibrate.add_argument("--judged", metavar="FILE", help="for a file of sdlg check: people's verdicts, as JSONL")
     calibrate.add_argument("-o", "--out", metavar="FILE", required=True, help="the calibration, for sdlg ask")
     calibrate.add_argument("--plot", metavar="FILE", help="draw the reliability plot: .svg, .png or .pdf")
     for option in fields(Choice):
@@ -51,15 +59,39 @@ def add_calibrate(commands: Any) -> None:
 def _calibrate(parsed: argparse.Namespace) -> int:
     choice = Choice(**{option.name: getattr(parsed, option.name) for option in fields(Choice)})
     draw = _drawer(Path(parsed.plot)) if parsed.plot else None  # a wrong name is an error before the work
-    from ..evaluation.results import load_run
-
-    calibration = calibrate_run(load_run(Path(parsed.folder)), choice)
+    calibration = _of_checks(parsed, choice) if parsed.judged else _of_run(Path(parsed.run_or_checks), choice)
     calibration.save(parsed.out)
     if draw is not None:
         draw(calibration)
     print("\n".join(summary(calibration)))
     print(f"written: {', '.join(filter(None, (parsed.out, parsed.plot)))}")
     return 0
+
+
+def _of_run(folder: Path, choice: Choice) -> Calibration:
+    from ..evaluation.results import load_run
+
+    if folder.is_file():
+        raise BadOption(f"{folder} is a file: give a run's folder, or --judged FILE with a file of sdlg check")
+    return calibrate_run(load_run(folder), choice)
+
+
+def _of_checks(parsed: argparse.Namespace, choice: Choice) -> Calibration:
+    from ..result import Result
+    from ..schema import parse_json, read_record
+    from .question_files import stored_rows
+
+    checks, judged = Path(parsed.run_or_checks), Path(parsed.judged)
+    lines = enumerate(read_text(judged).split("\n"), start=1)
+    rows = [
+        read_record(JudgedAnswer, parse_json(line, f"{judged}, line {number}"), f"{judged}, line {number}")
+        for number, line in lines
+        if line.strip()
+    ]
+    if not checks.is_file():
+        raise BadOption(f"{checks} is no file of sdlg check: make it with sdlg check {judged} --out {checks}")
+    stored = (row for _, row in stored_rows(checks, checks.read_bytes()))
+    return calibrate_checks([row for row in stored if isinstance(row, Result)], rows, judged.stem, choice)
 
 
 def _drawer(path: Path) -> Any:
@@ -78,11 +110,16 @@ def _drawer(path: Path) -> Any:
 
 def summary(made: Calibration) -> list[str]:
     """Return what was found, for people."""
+    from ..calibration import PEOPLE
+
     origin, scores = made.origin, made.out_of_fold
     skill, auroc = scores.skill, scores.auroc
+    what, by = "answers", f"{origin.metric} below {origin.threshold:g}"
+    if origin.metric == PEOPLE:
+        what, by = "judged parts of answers", "as people judged"
     return [
         f"{origin.measure} of {origin.method}, {origin.samples} samples, {origin.model} on {origin.data.name}",
-        f"  {made.n} answers, {made.n_wrong / made.n:.0%} wrong ({origin.metric} below {origin.threshold:g}); "
+        f"  {made.n} {what}, {made.n_wrong / made.n:.0%} wrong ({by}); "
         f"AUROC {auroc.value:.3f} ({auroc.low:.3f} to {auroc.high:.3f})",
         f"  out of fold ({scores.folds} folds): Brier score {scores.brier:.3f}, of the base rate "
         f"{scores.brier_of_base_rate:.3f}: skill {skill.value:.0%} ({skill.low:.0%} to {skill.high:.0%})",
@@ -101,7 +138,8 @@ def _keep_line(made: Calibration) -> str:
         return keep.reason
     side, value = ("≤", keep.threshold) if made.origin.higher_is_less_certain else ("≥", -keep.threshold)
     return (
-        f"keep answers {side} {value:.4g}: at most {keep.wanted:.0%} of them are wrong, with {keep.confidence:.0%} "
-        f"confidence; that answers {keep.coverage:.0%} of the questions ({keep.wrong} of {keep.kept} wrong here). "
+        f"keep {made.origin.unit}s {side} {value:.4g}: at most {keep.wanted:.0%} of them are wrong, with "
+        f"{keep.confidence:.0%} confidence; that keeps {keep.coverage:.0%} of all "
+        f"({keep.wrong} of {keep.kept} wrong here). "
         "It holds for this model, these options and questions like these"
     )

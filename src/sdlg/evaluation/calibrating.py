@@ -1,13 +1,13 @@
-"""The calibration of a run: which of its methods and measures, and what the file says it was made with.
+"""The calibration of a run, or of answers that were checked sentence by sentence and judged by people.
 
-In: a run's results and a `Choice`, the options of `sdlg calibrate`. Out: a `Calibration`. Light to import: the command
-line's flags derive from `Choice`.
+In: a run's results, or those of `sdlg check` and the verdicts; and a `Choice`, the options of `sdlg calibrate`. Out: a
+`Calibration`, which says what it was made with. Light to import: the command line's flags derive from `Choice`.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -17,10 +17,14 @@ from ..options import pick
 
 if TYPE_CHECKING:
     from ..calibration import Calibration, Origin
+    from ..measures.base import Measure
+    from ..result import Result
     from .plan import Method
     from .results import RunResults
+    from .risk_fitting import RiskFit
 
 AUTO, MAPS = "auto", ("isotonic", "logistic")
+SENTENCE_MEASURE = "share_beyond_answer"  # the share of what contradicts a sentence
 
 
 def _option(default: Any, metavar: str, help: str) -> Any:
@@ -32,7 +36,9 @@ class Choice:
     """What is calibrated, and how. None: by what the run holds."""
 
     method: str | None = _option(None, "NAME", "a sampling method of the run (default: sdlg, or the only one)")
-    measure: str | None = _option(None, "NAME", "a measure of the run (default: its semantic entropy)")
+    measure: str | None = _option(
+        None, "NAME", "a measure of the run (default: its semantic entropy; of sentences: share_beyond_answer)"
+    )
     samples: int | None = _option(None, "N", "the measure with the first N samples (default: all)")
     metric: str | None = _option(
         None, "NAME", "what judges the answers (default: same_answer, or rouge_l where the run has none)"
@@ -65,7 +71,6 @@ class Choice:
 
 def calibrate_run(run: RunResults, choice: Choice) -> Calibration:
     """Find what was chosen in the run, and calibrate it."""
-    from ..calibration import Calibration
     from .risk_fitting import fit_risk
 
     method = _method(run, choice.method)
@@ -73,6 +78,13 @@ def calibrate_run(run: RunResults, choice: Choice) -> Calibration:
     values = run.values(method.name, origin.measure, origin.samples)
     uncertainty = values if origin.higher_is_less_certain else -values
     fit = fit_risk(uncertainty, run.wrong(origin.metric, origin.threshold), choice)
+    left_out = _left_out(run, method, origin, len(values) - fit.n)
+    return _calibration(origin, fit, [*fit.notes, *left_out], dict(run.versions))
+
+
+def _calibration(origin: Origin, fit: RiskFit, notes: Sequence[str], versions: dict[str, str]) -> Calibration:
+    from ..calibration import Calibration
+
     return Calibration(
         origin=origin,
         map=fit.map,
@@ -82,9 +94,83 @@ def calibrate_run(run: RunResults, choice: Choice) -> Calibration:
         keep=fit.keep,
         out_of_fold=fit.out_of_fold,
         created=datetime.now(UTC).isoformat(timespec="seconds"),
-        notes=(*fit.notes, *_left_out(run, method, origin, len(values) - fit.n)),
-        versions=dict(run.versions),
+        notes=tuple(notes),
+        versions=versions,
     )
+
+
+# -- sentences of long answers ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedPart:
+    """A part of an answer, word for word, and whether people found it right."""
+
+    text: str
+    right: bool
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedAnswer:
+    """An answer whose parts people judged."""
+
+    question: str
+    answer: str
+    segments: tuple[JudgedPart, ...]
+
+
+def calibrate_checks(
+    checked: Sequence[Result], judged: Sequence[JudgedAnswer], name: str, choice: Choice
+) -> Calibration:
+    """Calibrate a measure of sentences. A part has the value of its least certain sentence that claims something."""
+    from ..calibration import PEOPLE, Data, Origin, shaping_options
+    from ..measures.table import find_measure
+    from .risk_fitting import fit_risk
+
+    measure = find_measure(choice.measure or SENTENCE_MEASURE)
+    sign = 1.0 if measure.higher_is_less_certain else -1.0
+    results = {(one.question.text, one.answer.text): one for one in checked}
+    found = [(results.get((row.question.strip(), row.answer.strip())), row.segments) for row in judged]
+    rows = [
+        (max((sign * value for value in _values(result, part.text, measure)), default=math.nan), not part.right, owner)
+        for owner, (result, parts) in enumerate(found)
+        if result is not None
+        for part in parts
+    ]
+    if not rows:
+        raise BadOption("none of the judged answers was checked: make the file with sdlg check JUDGED --out FILE")
+    values, wrong, owners = zip(*rows, strict=True)
+    if all(map(math.isnan, values)):
+        raise BadOption(f"no sentence has {measure.name}: check the answers with --measures {measure.name}")
+    fit = fit_risk(values, wrong, choice, owners)
+    one = next(result for result, _ in found if result is not None)
+    origin = Origin(
+        model=one.model or "",
+        nli=one.nli or "",
+        method=one.method,
+        measure=measure.name,
+        higher_is_less_certain=measure.higher_is_less_certain,
+        samples=one.options.samples,
+        metric=PEOPLE,
+        threshold=0.5,
+        data=Data(name, rows=len(judged), evaluated=sum(result is not None for result, _ in found)),
+        options=shaping_options(one.options, one.method),
+        unit="sentence",
+    )
+    notes = [*fit.notes, "parts of one answer are taken as independent by the interval and by the promise"]
+    if missing := sum(result is None for result, _ in found):
+        notes.append(f"{missing} of {len(judged)} judged answers were not checked, or read otherwise by the model")
+    if len(rows) > fit.n:
+        notes.append(f"{len(rows) - fit.n} judged parts without a sentence that has {measure.name} were left out")
+    return _calibration(origin, fit, notes, {})
+
+
+def _values(result: Result, text: str, measure: Measure) -> Iterator[float]:
+    """Yield the measure's value of each sentence that a part of the answer lies in."""
+    start, names = result.answer.text.find(text), (measure.name, *measure.aliases)
+    for one in result.sentences:
+        if start >= 0 and one.start < start + len(text) and one.end > start:
+            yield from (one.estimates[name].value for name in names if name in one.estimates)
 
 
 def _left_out(run: RunResults, method: Method, origin: Origin, dropped: int) -> Iterator[str]:

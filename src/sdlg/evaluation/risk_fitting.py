@@ -19,8 +19,9 @@ third of the error each. So the promise fails in at most 1 − confidence of all
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -36,7 +37,7 @@ try:
     from scipy.stats import binom
     from sklearn.isotonic import IsotonicRegression
     from sklearn.linear_model import LogisticRegression
-    from sklearn.model_selection import StratifiedKFold
+    from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold
 except ImportError as error:
     raise RunError("calibrating needs scikit-learn: pip install 'sdlg[eval]'") from error
 
@@ -62,13 +63,17 @@ class RiskFit:
     notes: tuple[str, ...]
 
 
-def fit_risk(uncertainty: ArrayLike, wrong: ArrayLike, choice: Choice) -> RiskFit:
-    """Fit and judge. Answers whose uncertainty or verdict is NaN are left out."""
-    both = np.array([uncertainty, wrong], dtype=np.float64)
-    values, verdicts = both[:, np.isfinite(both).all(axis=0)]
+def fit_risk(uncertainty: ArrayLike, wrong: ArrayLike, choice: Choice, owners: ArrayLike | None = None) -> RiskFit:
+    """Fit and judge. Answers whose uncertainty or verdict is NaN are left out.
+
+    `owners`: what belongs together, as a number for each; a fold holds all of it, or none.
+    """
+    both = np.array([uncertainty, wrong, np.arange(np.size(wrong)) if owners is None else owners], dtype=np.float64)
+    values, verdicts, groups = both[:, np.isfinite(both).all(axis=0)]
     _check_classes(verdicts, choice.folds)
+    folds = list(_folds(verdicts, groups, choice))
     smallest = 1 / (len(verdicts) // number_of_bins(len(verdicts)) + 2)
-    fits = {kind: _cross_fit(FITTERS[kind], values, verdicts, choice, smallest) for kind in choice.maps}
+    fits = {kind: _cross_fit(FITTERS[kind], values, verdicts, folds, smallest) for kind in choice.maps}
     briers = {kind: float(np.mean((fit.risks - verdicts) ** 2)) for kind, fit in fits.items()}
     best = min(briers, key=lambda kind: briers[kind])
     keep = keep_answers(values, verdicts, choice.error_rate, choice.confidence)
@@ -130,10 +135,20 @@ class CrossFit:
     base_rates: Array  # out of fold
 
 
-def _cross_fit(fitter: Fitter, values: Array, wrong: Array, choice: Choice, smallest: float) -> CrossFit:
+Split = tuple[NDArray[np.int64], NDArray[np.int64]]  # the others, and those that are held out
+
+
+def _folds(wrong: Array, groups: Array, choice: Choice) -> Iterator[Split]:
+    drawn: dict[str, Any] = {"shuffle": True, "random_state": choice.seed}
+    if len(np.unique(groups)) == len(groups):
+        yield from StratifiedKFold(choice.folds, **drawn).split(wrong, wrong)
+    else:
+        yield from StratifiedGroupKFold(choice.folds, **drawn).split(wrong, wrong, groups)
+
+
+def _cross_fit(fitter: Fitter, values: Array, wrong: Array, splits: Sequence[Split], smallest: float) -> CrossFit:
     folds, risks, base_rates = [], np.empty(len(values)), np.empty(len(values))
-    splitter = StratifiedKFold(choice.folds, shuffle=True, random_state=choice.seed)
-    for others, held_out in splitter.split(np.zeros(len(wrong)), wrong):
+    for others, held_out in splits:
         told = np.clip(fitter(values[others], wrong[others])(values), smallest, 1 - smallest)
         risks[held_out], base_rates[held_out] = told[held_out], wrong[others].mean()
         folds.append(Fold(others, held_out, told))

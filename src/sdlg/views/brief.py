@@ -32,4 +32,5 @@ def sentence_dict(sentence: Sentence) -> dict[str, Any]:
     fields = ("text", "start", "end", "kind", "semantic_entropy", "coverage")
     found = {name: getattr(sentence, name) for name in fields}
     elsewhere = sentence.elsewhere and meaning_dict(sentence.elsewhere)
+    found["risk"] = sentence.risk and asdict(sentence.risk)
     return {**found, "clusters": list(map(meaning_dict, sentence.clusters)), "elsewhere": elsewhere}

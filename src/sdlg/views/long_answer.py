@@ -52,6 +52,8 @@ def _others(one: Sentence) -> Table:
     for cluster in [other for other in one.meanings if other.id != 0][:_SHOWN]:
         said = Text(f"or: {meaning_label(cluster)}{visible(cluster.text)}", overflow="fold")
         table.add_row(Text(percent(cluster.share), "dim"), said)
+    if one.risk is not None:
+        table.add_row("", Text(visible(one.risk.sentence), overflow="fold"))
     if one.elsewhere is not None:
         table.add_row("", Text(elsewhere_note(one.elsewhere), "dim", overflow="fold"))
     return table
