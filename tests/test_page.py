@@ -211,7 +211,7 @@ def test_five_thousand_words_stay_readable(shown):
 
 
 def test_a_long_answer_is_shaded_by_sentence_and_a_sentence_opens_its_meanings(shown):
-    page = shown(CURIE)
+    page = shown(replace(CURIE, sentences=tuple(replace(one, risk=RISK) for one in CURIE.sentences)))
     sentences = page.locator(".sentence")
     shades = sentences.evaluate_all("all => all.map((one) => Number(one.style.getPropertyValue('--shade')))")
     assert shades == pytest.approx([0.05, 0.8, 0.5])
@@ -228,6 +228,7 @@ def test_a_long_answer_is_shaded_by_sentence_and_a_sentence_opens_its_meanings(s
     panel = page.locator(".panel").first
     assert panel.is_visible()
     assert "She named it after rays." in panel.inner_text()
+    assert RISK.sentence in panel.inner_text()
     page.keyboard.press("Escape")
     assert not panel.is_visible()
     assert accessibility_violations(page) == []

@@ -24,11 +24,12 @@ function asked({ text, context }) {
   return header;
 }
 
+const riskLine = ({ sentence, basis }) => make("p", {}, make("strong", {}, visible(sentence)), `, ${visible(basis)}`);
+
 function verdict(result) {
   const section = make("section", { class: "verdict", "aria-label": "How sure" });
   section.append(make("p", { class: "reading" }, reading(result)));
-  const { risk } = result;
-  if (risk) section.append(make("p", {}, make("strong", {}, visible(risk.sentence)), `, ${visible(risk.basis)}`));
+  if (result.risk) section.append(riskLine(result.risk));
   else section.append(faint("This is about what the model would say, not about what is true."));
   const note = shortNote(result);
   if (note) section.append(make("p", { class: "note" }, `Note: ${note}.`));
@@ -127,7 +128,7 @@ function watchWords(text, buttons, panel, fill) {
 // -- a long answer ---------------------------------------------------------------------------------------------------
 
 /** A sentence as a result of its own. */
-const asResult = (result, sentence) => ({ ...result, ...sentence, answer: sentence.text, sentences: [], risk: null });
+const asResult = (result, sentence) => ({ ...result, ...sentence, answer: sentence.text, sentences: [] });
 
 /** The answer, its sentences shaded by their doubt. A sentence opens its meanings and its words. */
 function longAnswer(result) {
@@ -164,6 +165,7 @@ function fillSentence(panel, result, one) {
   panel.setAttribute("aria-label", "The sentence");
   panel.replaceChildren(make("h3", { dir: "auto" }, visible(one.text)), make("p", {}, reading(own)), meanings(own));
   if (one.elsewhere) panel.append(faint(elsewhereNote(one.elsewhere)));
+  if (one.risk) panel.append(riskLine(one.risk));
   panel.append(answer(own));
   if (branches.length) panel.append(folded(`Alternatives: where the sentence could have gone on differently (${branches.length})`, ...tree(own, branches)));
 }
