@@ -17,6 +17,7 @@ from hashlib import sha256
 from pathlib import Path
 from random import Random
 
+from conftest import tiny_lm
 from fake_server import FakeServer, Fault
 from fakes import CAPITAL, MEANINGS, FakeNli, fake_models
 from sdlg import Loading, Models, load_model
@@ -108,6 +109,27 @@ def cut_from_damaged_line(folder: Path, said: str) -> bool:
     elif "results for" in said:  # one line became two
         (folder / "out.jsonl").unlink()
     return "out.jsonl" in said
+
+
+# -- sdlg check ---------------------------------------------------------------------------------------------------
+
+
+def write_answers(folder: Path) -> None:
+    words = ("the", "cat", "sat", "on", "mat")  # no beginning is shared: what is reused is told as a cost
+    rows = [{"question": one, "answer": f"the cat sat. on mat {one} the dog ran."} for one in words]
+    lines = [*map(json.dumps, rows[:3]), '{"question": "Who?"}', *map(json.dumps, rows[3:])]
+    (folder / "answers.jsonl").write_text("\n".join(lines) + "\n")
+
+
+def check(folder: Path) -> int:
+    files = [str(folder / "answers.jsonl"), "--out", str(folder / "out.jsonl")]
+    few = ("sentence_samples=3", "draws=2", "prompt=raw", "equivalence=strict")
+    return main(["check", *files, *(word for one in few for word in ("--set", one))], reading_models)
+
+
+def reading_models(model: str | None, nli: str | None, loading: Loading | None = None) -> Models:
+    """A random model that can read texts."""
+    return Models(tiny_lm("llama"), FakeNli({}, name=nli or ""), loading)
 
 
 # -- sdlg score -------------------------------------------------------------------------------------------------
@@ -278,6 +300,7 @@ COMMANDS = {
     for command in (
         Command("ask", write_questions, ask, _LINES, recover=cut_from_damaged_line),
         Command("ask-again", write_broken_off, ask, _LINES, recover=cut_from_damaged_line),
+        Command("check", write_answers, check, _LINES, recover=cut_from_damaged_line),
         Command("score", write_rows, score, _LINES),
         Command("eval", write_data, evaluate, _RUN, recover=remove_damaged_line, dropped=_SESSIONS),
         Command("convert", write_model, convert, ("home/models/*/*",), recover=delete_folder),

@@ -13,14 +13,17 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
 from hypothesis import HealthCheck, Phase, given, seed, settings
+from rich.console import Console
 
 from fakes import fake_pipeline
-from sdlg import Models, Options, Pipeline
+from sdlg import Loading, Models, Options, Pipeline
 from sdlg.calibration import Calibration
+from sdlg.cli.calibrate import read_judged
 from sdlg.cli.files import read_text
 from sdlg.cli.question_files import Asked, finished_lines, read_questions
 from sdlg.errors import SdlgError
@@ -35,7 +38,11 @@ from sdlg.models.server.replies import read_chunk, read_steps, tells_ids
 from sdlg.models.server.tokenizers import TokenSpellings
 from sdlg.options import NONE
 from sdlg.records import Question
-from sdlg.schema import read_given_row
+from sdlg.schema import read_given_row, result_from_json
+from sdlg.views.brief import brief_dict
+from sdlg.views.html_file import result_page
+from sdlg.views.reading import reading
+from sdlg.views.terminal import print_result
 from tiny_gguf import write_tiny_gguf
 
 from . import commands
@@ -69,6 +76,33 @@ def scoring() -> Pipeline:
 def result_row() -> dict[str, Any]:
     row: dict[str, Any] = json.loads(asking().ask("What is it?").to_json())
     return {**row, "candidates": row["candidates"][:2]}
+
+
+@cache
+def long_row() -> dict[str, Any]:
+    """A long answer's result."""
+    models = commands.reading_models(None, None, Loading())
+    few = Options(sentence_samples=3, draws=2, prompt="raw", equivalence="strict")
+    result = Pipeline(models=models, options=few).check("who?", "the cat sat. on mat.")
+    row: dict[str, Any] = json.loads(result.to_json())
+    return {**row, "sentences": [{**one, "candidates": one["candidates"][:2]} for one in row["sentences"]]}
+
+
+def read_long_result(content: bytes) -> None:
+    """Read it, and show it in every way."""
+    result = result_from_json(content)
+    reading(result), brief_dict(result), result_page(result), str(result)
+    print_result(Console(file=StringIO()), result, verbose=True)
+
+
+def judged_rows() -> list[Any]:
+    return [{"question": "q", "answer": "a b", "segments": [{"text": "a", "right": True}]}]
+
+
+def read_judged_lines(content: bytes) -> None:
+    path = FOLDER / "judged.jsonl"
+    path.write_bytes(content)
+    read_judged(path)
 
 
 def read_question_lines(content: bytes) -> None:
@@ -240,6 +274,8 @@ READERS = {
     "answers": Reader(answer_rows, read_answers, 0.2),
     "results-as-answers": Reader(lambda: [result_row()], read_answers, 0.1),
     "result-lines": Reader(lambda: [result_row()], read_result_lines, 0.1),
+    "long-results": Reader(lambda: [long_row()], read_long_result, 0.05),
+    "judged": Reader(judged_rows, read_judged_lines, 0.05),
     "run.json": Reader(run_description, read_run("run.json"), 0.05),
     **{
         f"{stage}.jsonl": Reader(lambda stage=stage: run_rows(stage), read_run(f"{stage}.jsonl"), 0.05)  # type: ignore[misc]

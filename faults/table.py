@@ -296,6 +296,7 @@ SERVE: Mapping[str, tuple[Callable[[ServeSubject, Random], None], int]] = {
 }  # fmt: skip
 TABLE: Mapping[str, tuple[Command, Check, int]] = {
     **{f"{name}/{fault}": (COMMANDS[name], check, _MANY[fault]) for name in _FILES for fault, check in _FAULTS.items()},
+    **{f"check/{fault}": (COMMANDS["check"], check, _MANY[fault] // 4 + 1) for fault, check in _FAULTS.items()},
     **{f"fetch/{fault}": (COMMANDS["fetch"], check, _MANY[fault]) for fault, check in _FAULTS.items()
        if fault != "torn-line"},
     **{f"convert/{fault}": (COMMANDS["convert"], check, _MANY[fault] // 4 + 1) for fault, check in _FAULTS.items()

@@ -78,20 +78,22 @@ def _of_run(folder: Path, choice: Choice) -> Calibration:
 
 def _of_checks(parsed: argparse.Namespace, choice: Choice) -> Calibration:
     from ..result import Result
-    from ..schema import parse_json, read_record
     from .question_files import stored_rows
 
     checks, judged = Path(parsed.run_or_checks), Path(parsed.judged)
-    lines = enumerate(read_text(judged).split("\n"), start=1)
-    rows = [
-        read_record(JudgedAnswer, parse_json(line, f"{judged}, line {number}"), f"{judged}, line {number}")
-        for number, line in lines
-        if line.strip()
-    ]
+    rows = read_judged(judged)
     if not checks.is_file():
         raise BadOption(f"{checks} is no file of sdlg check: make it with sdlg check {judged} --out {checks}")
     stored = (row for _, row in stored_rows(checks, checks.read_bytes()))
     return calibrate_checks([row for row in stored if isinstance(row, Result)], rows, judged.stem, choice)
+
+
+def read_judged(file: Path) -> list[JudgedAnswer]:
+    """Read answers whose parts people judged, one on each line."""
+    from ..schema import parse_json, read_record
+
+    lines = ((f"{file}, line {number}", line) for number, line in enumerate(read_text(file).split("\n"), start=1))
+    return [read_record(JudgedAnswer, parse_json(line, where), where) for where, line in lines if line.strip()]
 
 
 def _drawer(path: Path) -> Any:
