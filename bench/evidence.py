@@ -28,7 +28,8 @@ from sdlg.records import Sample
 
 FOLDER = Path(__file__).parent.parent / "docs" / "results" / "experiments"
 TABLE, FIGURE = FOLDER / "evidence.csv", FOLDER / "evidence.svg"
-UNEXPLORED = 0.01  # where `sdlg ask` stops branching
+STOPS = (0.01, 0.1, 0.2)  # no more branches once less probability than this is unexplored; `sdlg ask`: the first
+STOP_NAMES = tuple(f"stops at {limit:.0%}" for limit in STOPS)
 RESAMPLES = 2000
 
 SAMPLERS = {
@@ -70,7 +71,6 @@ COUNTS = ("clusters",)  # are told, and no candidates
 COMBINED = ("perplexity", "SDLG · own mass", "SDLG · entropy of the percentages", "SDLG · SE*_SDLG, the paper's")
 SHOWN = {
     "SDLG · own mass": "SDLG, own mass",
-    "SDLG · own mass, as it stops": "SDLG, own mass, stopping rule",
     "SDLG · SE*_SDLG, the paper's": "SDLG, SE*",
     "SDLG · share of other meanings": "SDLG, share of other meanings",
     "SDLG · CoCoA": "SDLG, CoCoA",
@@ -104,15 +104,13 @@ def question_table(run: RunResults) -> pd.DataFrame:
     sdlg = SAMPLERS["SDLG"]
     rows |= {name: run.values(sdlg, measure) for name, measure in OF_ANSWER.items()}
     coverage = np.stack([run.values(sdlg, "coverage", n) for n in range(1, run.samples + 1)])
-    explored = coverage > 1 - UNEXPLORED
-    stop = np.where(explored.any(axis=0), explored.argmax(axis=0), run.samples - 1)  # its place: from 0 on
+    stops = {name: _last(coverage > 1 - limit) for name, limit in zip(STOP_NAMES, STOPS, strict=True)}
     for name, measure in OF_SDLG.items():
         by_n = np.stack([run.values(sdlg, measure, n) for n in range(1, run.samples + 1)])
         by_n = -by_n if name in LOWER_IS_WORSE else by_n
         rows[f"SDLG · {name}"] = by_n[-1]
         rows |= {f"SDLG · {name}, N = {n}": by_n[n - 1] for n in PREFIXES}
-        rows[f"SDLG · {name}, as it stops"] = by_n[stop, np.arange(len(run.ids))]
-    rows["sequences, as it stops"] = stop + 1
+        rows |= {f"SDLG · {name}, {stop}": by_n[last, np.arange(len(run.ids))] for stop, last in stops.items()}
     for name in ("sampling at 0.5", "sampling at 1", "diverse beams"):
         for label, measure in OF_SAMPLES.items():
             values = run.values(SAMPLERS[name], measure)
@@ -120,17 +118,30 @@ def question_table(run: RunResults) -> pd.DataFrame:
                 rows[f"{name} · {label}"] = values
             if label in ("SE", "disagreement", "clusters"):
                 rows |= {f"{name} · {label}, N = {n}": run.values(SAMPLERS[name], measure, n) for n in PREFIXES}
+    every = np.full(len(run.ids), run.samples - 1)
+    ways = {**{f", N = {n}": np.full(len(run.ids), n - 1) for n in PREFIXES},
+            **{f", {stop}": last for stop, last in stops.items()}, "": every}  # fmt: skip
     for name, method in SAMPLERS.items():
-        samples = [run.generated[one].methods[method].samples for one in run.ids]
-        rows[f"tokens, {name}"] = [_tokens(some, run, one) for some, one in zip(samples, run.ids, strict=True)]
-    branches = [run.generated[one].methods[sdlg].samples for one in run.ids]
-    rows["tokens, SDLG, as it stops"] = [
-        _tokens(some[: end + 1], run, one) for some, end, one in zip(branches, stop, run.ids, strict=True)
-    ]
+        made = [run.generated[one].methods[method] for one in run.ids]
+        for way, last in ways.items() if name == "SDLG" else [("", every)]:
+            some = [sampled.samples[: end + 1] for sampled, end in zip(made, last, strict=True)]
+            rows[f"tokens, {name}{way}"] = [_tokens(run, one, few) for one, few in zip(run.ids, some, strict=True)]
+            if name == "SDLG":
+                drawn = [(*few, *sampled.draws_beside) for few, sampled in zip(some, made, strict=True)]
+                rows[f"tokens, SDLG with draws{way}"] = [
+                    _tokens(run, one, few) for one, few in zip(run.ids, drawn, strict=True)
+                ]
+                rows[f"sequences{way}"] = [len(few) for few in some]
     return pd.DataFrame(rows)
 
 
-def _tokens(samples: Sequence[Sample], run: RunResults, question: str) -> int:
+def _last(is_explored: np.ndarray) -> np.ndarray:
+    """The place of the last sequence of each question, from (sequences, questions): whether enough is explored."""
+    last: np.ndarray = np.where(is_explored.any(axis=0), is_explored.argmax(axis=0), len(is_explored) - 1)
+    return last
+
+
+def _tokens(run: RunResults, question: str, samples: Sequence[Sample]) -> int:
     """Tokens that were chosen for the answer and the samples; equal beginnings count once."""
     answer = run.generated[question].answer
     assert answer is not None
@@ -259,32 +270,31 @@ def sections(cells: Sequence[Cell]) -> Iterator[str]:
             for other in dict.fromkeys(others)
         ],
     )  # fmt: skip
-    yield "## Fewer sequences: own mass less that at N = 10, and tokens as shares of sampling at 0.5\n"
-    yield markdown(
-        ["N", *(cell.name for cell in cells), "all", "less sampling at 0.5 (SE), all"],
-        [
+    yield "## Fewer sequences: less ten of SDLG, less ten at 0.5 (SE); tokens and sequences\n"
+    ways = {way or "N = 10": f", {way}" if way else "" for way in (*(f"N = {n}" for n in PREFIXES), *STOP_NAMES, "")}
+    for score in ("own mass", "share of other meanings"):
+        yield markdown(
+            [score, *(cell.name for cell in cells), "all", "all, less sampling at 0.5"],
             [
-                label, *(signed(difference([cell], score, "SDLG · own mass")) for cell in cells),
-                signed(difference(cells, score, "SDLG · own mass")),
-                signed(difference(cells, score, "sampling at 0.5 · SE")),
-            ]
-            for label, score in {
-                "4": "SDLG · own mass, N = 4", "6": "SDLG · own mass, N = 6",
-                "stopping rule": "SDLG · own mass, as it stops", "10": "SDLG · own mass",
-            }.items()
-        ],
-    )  # fmt: skip
+                [
+                    label,
+                    *(signed(difference([cell], f"SDLG · {score}{way}", f"SDLG · {score}")) for cell in cells),
+                    signed(difference(cells, f"SDLG · {score}{way}", f"SDLG · {score}")),
+                    signed(difference(cells, f"SDLG · {score}{way}", "sampling at 0.5 · SE")),
+                ]
+                for label, way in ways.items()
+            ],
+        )
     yield markdown(
-        ["cell", "sequences, stopping rule", "tokens / sampling at 0.5", "tokens, N = 10 / sampling at 0.5"],
-        [
-            [
-                cell.name, f"{cell.rows['sequences, as it stops'].mean():.1f}",
-                f"{cell.rows['tokens, SDLG, as it stops'].sum() / cell.rows['tokens, sampling at 0.5'].sum():.2f}",
-                f"{cell.rows['tokens, SDLG'].sum() / cell.rows['tokens, sampling at 0.5'].sum():.2f}",
-            ]
-            for cell in cells
-        ],
-    )  # fmt: skip
+        ["tokens as a multiple of sampling at 0.5: without and with draws (sequences)", *(cell.name for cell in cells)],
+        [[label, *(_spent(cell, way) for cell in cells)] for label, way in ways.items()],
+    )
+
+
+def _spent(cell: Cell, way: str) -> str:
+    base = cell.rows["tokens, sampling at 0.5"].sum()
+    alone, drawn = (cell.rows[f"tokens, {name}{way}"].sum() / base for name in ("SDLG", "SDLG with draws"))
+    return f"{alone:.2f}, {drawn:.2f} ({cell.rows[f'sequences{way}'].mean():.1f})"
 
 
 def draw(cells: Sequence[Cell], file: Path) -> None:
