@@ -1,7 +1,7 @@
 """The evidence behind docs/results/experiments.md: which score finds the wrong answers of a real model.
 
     python bench/evidence.py table runs/*-qwen          # a line for each question, into docs/results/experiments
-    python bench/evidence.py page                       # the figure, and the tables in words
+    python bench/evidence.py page                       # the figure, and the page with all tables
 
 The table has ids and numbers only, and is kept: a later run adds its questions to it. A score is *chosen* on one half
 of the questions, by a hash of their ids, and *told* on the other.
@@ -28,6 +28,14 @@ from sdlg.records import Sample
 
 FOLDER = Path(__file__).parent.parent / "docs" / "results" / "experiments"
 TABLE, FIGURE = FOLDER / "evidence.csv", FOLDER / "evidence.svg"
+PAGE = FOLDER.parent / "tables" / "evidence.md"
+HEAD = """# Finding wrong answers: the default model, all scores
+
+Made by `python bench/evidence.py page` from [evidence.csv](../experiments/evidence.csv), which has a line for each
+question. What it says: [Finding wrong answers](../experiments.md). AUROC; differences are paired, with 95 % intervals
+by resampling questions; N = 10 unless said otherwise. *Own mass*: how little probability was found for the answer's own
+meaning. *Share of other meanings*: 1 − the percentage that stands first in every view.
+"""
 STOPS = (0.01, 0.1, 0.2)  # no more branches once less probability than this is unexplored; `sdlg ask`: the first
 STOP_NAMES = tuple(f"stops at {limit:.0%}" for limit in STOPS)
 RESAMPLES = 2000
@@ -165,7 +173,7 @@ class Cell:
     """Questions of one kind: their verdicts, and their scores."""
 
     def __init__(self, name: str, rows: pd.DataFrame) -> None:
-        self.name, self.rows = name, rows.reset_index(drop=True)
+        self.name, self.rows = name, rows.reset_index(drop=True).copy()
         self.wrong = (rows["same_answer"].to_numpy() < 0.5).astype(float)
         self.counts = next(iter(resample_counts(len(rows), RESAMPLES, 0))) if len(rows) else np.empty((0, 0))
 
@@ -206,7 +214,7 @@ def with_combination(cells: Sequence[Cell]) -> list[Cell]:
 
 
 def _features(rows: pd.DataFrame) -> np.ndarray:
-    values: np.ndarray = rows[list(COMBINED)].to_numpy(dtype=float)
+    values: np.ndarray = rows[list(COMBINED)].to_numpy(dtype=float, copy=True)
     values[:, 0] = np.log(values[:, 0])
     return values
 
@@ -310,13 +318,12 @@ def draw(cells: Sequence[Cell], file: Path) -> None:
 
 
 def main() -> int:
-    """Write the table, or the figure and what follows from it."""
+    """Write the table, or the figure and the page."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=["table", "page"])
     parser.add_argument("runs", nargs="*", type=Path)
     parser.add_argument("--table", type=Path, default=TABLE)
     parser.add_argument("--model", default="qwen2.5-coder-1.5b")
-    parser.add_argument("-o", "--out", type=Path, default=FIGURE)
     chosen = parser.parse_args()
     if chosen.what == "table":
         write_table(chosen.runs, chosen.table)
@@ -324,8 +331,8 @@ def main() -> int:
     rows = pd.read_csv(chosen.table)
     rows = rows[rows["model"] == chosen.model]
     cells = [Cell(title, rows[rows["cell"] == name]) for name, title in CELLS.items() if (rows["cell"] == name).any()]
-    print("\n".join(sections(cells)))
-    draw(cells, chosen.out)
+    PAGE.write_text(HEAD + "\n" + "\n".join(sections(cells)), encoding="utf-8")
+    draw(cells, FIGURE)
     return 0
 
 
