@@ -1,9 +1,10 @@
 """What the scores say of questions without an answer and of ambiguous ones: 40 of each, beside 40 that have one.
 
-    sdlg ask --file bench/questions/answerability.jsonl --measures SCORES --out runs/answerability.jsonl
+    sdlg ask --file bench/questions/answerability.jsonl --measures $(python bench/answerability.py --scores) \\
+        --set stop_at=sentence --set unit=answer --max-tokens 40 --out runs/answerability.jsonl
     python bench/answerability.py runs/answerability.jsonl
 
-With --scores it prints what to ask for. Questions are our own. For each kind: the median of each score, how often the
+Questions are our own. For each kind: the median of each score, how often the
 first answer declines, and how well the score tells the kind from questions that have an answer (AUROC, 95 % interval).
 """
 
@@ -36,13 +37,13 @@ def main() -> None:
         return
     kinds = {row["question"]: row["kind"] for row in read_rows(QUESTIONS)}
     rows = [json.loads(line) for line in chosen.results.read_text(encoding="utf-8").splitlines()]
-    rows = [row for row in rows if "measures" in row and row["question"] in kinds]
-    kind = np.array([kinds[row["question"]] for row in rows])
-    declines = np.array([row["clusters"][row["answer"]["cluster"]]["kind"] == "declines" for row in rows])
+    rows = [row for row in rows if "estimates" in row and row["question"]["text"] in kinds]
+    kind = np.array([kinds[row["question"]["text"]] for row in rows])
+    declines = np.array([row["clusters"][0]["kind"] == "declines" for row in rows])
     for name in dict.fromkeys(kind):
         print(f"{name}: {np.sum(kind == name)} questions, {np.sum(declines[kind == name])} answers decline")
     for score in SCORES:
-        values = np.array([row["measures"].get(score, np.nan) for row in rows], dtype=float)
+        values = np.array([row["estimates"].get(score, {"value": np.nan})["value"] for row in rows])
         values = -values if score == "coverage" else values
         parts = [f"{score:32}", f"answerable {np.nanmedian(values[kind == 'answerable']):.3f}"]
         for name in ("unanswerable", "ambiguous"):
