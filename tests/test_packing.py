@@ -91,7 +91,8 @@ def test_together_they_take_fewer_passes(family, patient):
     for prompt in PROMPTS:
         decoded(one, prompt)
     together(lambda prompt: decoded(other, prompt), PROMPTS)
-    assert other._network.passes - before < 0.5 * (one._network.passes - began)
+    # A fourth, where no thread comes late.
+    assert other._network.passes - before < 0.75 * (one._network.passes - began)
 
 
 def test_what_each_has_run_is_its_own(patient):
