@@ -10,7 +10,6 @@ of the questions, by a hash of their ids, and *told* on the other.
 from __future__ import annotations
 
 import argparse
-import hashlib
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -22,8 +21,10 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from sdlg.evaluation.report.figures import dots, drawing, svg
+from sdlg.evaluation.report.scores import first_half
 from sdlg.evaluation.resampling import auroc_of, resample_counts
 from sdlg.evaluation.results import RunResults, load_run
+from sdlg.evaluation.statistics import RESAMPLES
 from sdlg.records import Sample
 
 FOLDER = Path(__file__).parent.parent / "docs" / "results" / "experiments"
@@ -38,7 +39,6 @@ meaning. *Share of other meanings*: 1 − the percentage that stands first in ev
 """
 STOPS = (0.01, 0.1, 0.2)  # no more branches once less probability than this is unexplored; `sdlg ask`: the first
 STOP_NAMES = tuple(f"stops at {limit:.0%}" for limit in STOPS)
-RESAMPLES = 2000
 
 SAMPLERS = {
     "SDLG": "sdlg",
@@ -75,7 +75,8 @@ OF_SAMPLES = {
 }
 PREFIXES = (4, 6)
 LOWER_IS_WORSE = ("coverage",)
-COUNTS = ("clusters",)  # are told, and no candidates
+# Scores that may be chosen: of the answer, and of ten sequences of SDLG.
+CANDIDATES = (*OF_ANSWER, *(f"SDLG · {name}" for name in OF_SDLG if name != "clusters"))
 COMBINED = ("perplexity", "SDLG · own mass", "SDLG · entropy of the percentages", "SDLG · SE*_SDLG, the paper's")
 SHOWN = {
     "SDLG · own mass": "SDLG, own mass",
@@ -179,8 +180,7 @@ class Cell:
 
     def half(self, told: bool) -> Cell:
         """The questions on which scores are chosen, or the others."""
-        digests = self.rows["id"].map(lambda one: hashlib.sha256(one.encode()).digest()[0] % 2 == 1)
-        return Cell(self.name, self.rows[digests == told])
+        return Cell(self.name, self.rows[first_half(tuple(self.rows["id"])) != told])
 
     def auroc(self, score: str, counts: np.ndarray | None = None) -> np.ndarray:
         """Of each resample; without any, of the questions themselves."""
@@ -194,11 +194,6 @@ def difference(cells: Sequence[Cell], score: str, other: str) -> tuple[float, fl
     draws = np.mean([cell.auroc(score, cell.counts) - cell.auroc(other, cell.counts) for cell in cells], axis=0)
     low, high = np.nanpercentile(draws, [2.5, 97.5])
     return float(value), float(low), float(high)
-
-
-def candidates(rows: pd.DataFrame) -> list[str]:
-    """Scores that may be chosen: of the answer, and of ten sequences of SDLG."""
-    return [*OF_ANSWER, *(f"SDLG · {name}" for name in OF_SDLG if name not in COUNTS)]
 
 
 def with_combination(cells: Sequence[Cell]) -> list[Cell]:
@@ -252,7 +247,7 @@ def sections(cells: Sequence[Cell]) -> Iterator[str]:
     )
     yield "## Chosen on one half, told on the other\n"
     choose, told = [cell.half(told=False) for cell in cells], with_combination(cells)
-    order = sorted(candidates(cells[0].rows), key=lambda one: -np.mean([cell.auroc(one)[0] for cell in choose]))
+    order = sorted(CANDIDATES, key=lambda one: -np.mean([cell.auroc(one)[0] for cell in choose]))
     yield markdown(
         ["score", "chosen on", "told on", "− perplexity", "− the paper's"],
         [

@@ -31,7 +31,7 @@ from sdlg.options import DEFAULT_MODEL, DEFAULT_NLI
 from sdlg.records import Prompt, Question, Sentence, StopRule
 from sdlg.sampling.request import whole_generation
 from sdlg.sampling.sentences import SentenceOfAnswer, sentences_of
-from sdlg.scoring.alignment import token_spans
+from sdlg.scoring.alignment import overlapping, token_spans
 
 OURS = "share that contradicts"
 DRAWN, LONGEST_DRAW, RESAMPLED = 10, 160, 2000
@@ -88,7 +88,7 @@ class Read:
 
     def over(self, start: int, end: int) -> list[int]:
         """The sentences that a segment lies in."""
-        return [k for k, one in enumerate(self.sentences) if one.start < end and one.end > start]
+        return overlapping((start, end), [(one.start, one.end) for one in self.sentences])
 
 
 def ours(read: Read) -> list[Scores]:
@@ -98,7 +98,7 @@ def ours(read: Read) -> list[Scores]:
     found = []
     for start, end, _ in read.segments:
         claims = [result.sentences[k] for k in read.over(start, end) if result.sentences[k].clusters]
-        tokens = [k for k, span in enumerate(spans) if span[0] < end and span[1] > start]
+        tokens = overlapping((start, end), spans)
         entropies = [read.answer.entropies[k] for k in tokens]
         scores = {
             OURS: [one.doubt for one in claims],

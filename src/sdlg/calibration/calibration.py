@@ -97,9 +97,8 @@ class KeepRule:
         if keep is None:
             return ""
         part = f"1 in {round(1 / self.wanted)}" if abs(1 / self.wanted % 1) < 1e-6 else f"{self.wanted:.0%} of"
-        verb = "answer" if unit == "answer" else "keep"
-        done = {"answer": "answered", "keep": "kept"}[verb]
-        return f"; {done}: at most {part} such {unit}s is wrong" if keep else f"; not sure enough to {verb}"
+        do, done = ("answer", "answered") if unit == "answer" else ("keep", "kept")
+        return f"; {done}: at most {part} such {unit}s is wrong" if keep else f"; not sure enough to {do}"
 
     @property
     def coverage(self) -> float:

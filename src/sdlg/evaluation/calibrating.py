@@ -167,10 +167,13 @@ def calibrate_checks(
 
 def _values(result: Result, text: str, measure: Measure) -> Iterator[float]:
     """Yield the measure's value of each sentence that a part of the answer lies in."""
+    from ..scoring.alignment import overlapping
+
     start, names = result.answer.text.find(text), (measure.name, *measure.aliases)
-    for one in result.sentences:
-        if start >= 0 and one.start < start + len(text) and one.end > start:
-            yield from (one.estimates[name].value for name in names if name in one.estimates)
+    if start >= 0:
+        for number in overlapping((start, start + len(text)), [(one.start, one.end) for one in result.sentences]):
+            estimates = result.sentences[number].estimates
+            yield from (estimates[name].value for name in names if name in estimates)
 
 
 def _left_out(run: RunResults, method: Method, origin: Origin, dropped: int) -> Iterator[str]:
