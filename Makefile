@@ -90,9 +90,10 @@ bench: $(READY)
 	$(BIN)/python bench/speed.py --engine llama.cpp
 	$(BIN)/python bench/score_speed.py
 
-# Doubt sentence by sentence, on answers that people judged: four hours with the default model, of which ours take one.
+# Doubt sentence by sentence, on answers that people judged: two and a half hours with the default model, of which ours
+# take one. It goes on where it stopped. The same rows a call for all methods: faster, and no reader sees the last bits.
 bench-long: $(READY)
-	$(BIN)/python bench/sentences.py --data $(DATA)/long_answers/dev.jsonl --out $(RUNS)/sentences.jsonl
+	$(BIN)/python bench/sentences.py --data $(DATA)/long_answers/dev.jsonl --rows 32 --out $(RUNS)/sentences.jsonl
 
 # The server for a quarter of an hour among 32 clients of all sorts; fails where a promise of docs/reference/reliability.md is broken.
 MINUTES ?= 15

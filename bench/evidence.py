@@ -24,6 +24,7 @@ from sdlg.evaluation.report.figures import dots, drawing, svg
 from sdlg.evaluation.report.scores import first_half
 from sdlg.evaluation.resampling import auroc_of, resample_counts
 from sdlg.evaluation.results import RunResults, load_run
+from sdlg.evaluation.risk_fitting import keep_answers
 from sdlg.evaluation.statistics import RESAMPLES
 from sdlg.records import Sample
 
@@ -37,6 +38,7 @@ question. What it says: [Finding wrong answers](../experiments.md). AUROC; diffe
 by resampling questions; N = 10 unless said otherwise. *Own mass*: how little probability was found for the answer's own
 meaning. *Share of other meanings*: 1 − the percentage that stands first in every view.
 """
+ERROR_RATES, CONFIDENCE = (0.2, 0.3, 0.4, 0.5), 0.95
 STOPS = (0.01, 0.1, 0.2)  # no more branches once less probability than this is unexplored; `sdlg ask`: the first
 STOP_NAMES = tuple(f"stops at {limit:.0%}" for limit in STOPS)
 
@@ -292,6 +294,26 @@ def sections(cells: Sequence[Cell]) -> Iterator[str]:
         ["tokens as a multiple of sampling at 0.5: without and with draws (sequences)", *(cell.name for cell in cells)],
         [[label, *(_spent(cell, way) for cell in cells)] for label, way in ways.items()],
     )
+
+    yield f"## Promises at {CONFIDENCE:.0%} confidence: made on one half, tried on the other\n"
+    yield markdown(
+        ["at most so many wrong, by", *(cell.name for cell in cells)],
+        [
+            [f"{rate:.0%}, {score}", *(_promise(cell, score, rate) for cell in cells)]
+            for rate in ERROR_RATES
+            for score in ("perplexity", "SDLG · share of other meanings")
+        ],
+    )
+
+
+def _promise(cell: Cell, score: str, rate: float) -> str:
+    """What became of a promise: the threshold of the half to choose on, applied to the half to tell on."""
+    chosen, told = cell.half(told=False), cell.half(told=True)
+    rule = keep_answers(chosen.rows[score].to_numpy(dtype=float), chosen.wrong, rate, CONFIDENCE)
+    if rule.threshold is None:
+        return "none"
+    kept = told.rows[score].to_numpy() <= rule.threshold
+    return f"{kept.sum()} of {len(kept)} answered, {int(told.wrong[kept].sum())} wrong"
 
 
 def _spent(cell: Cell, way: str) -> str:
