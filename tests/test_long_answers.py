@@ -352,6 +352,13 @@ def test_readings_of_long_answers():
     assert reading(sure).startswith("1 of 2 measured sentences is one that")
     result = replace(sure, sentences=sure.sentences[:1])
     assert reading(result) == "of 1 measured sentences the model would contradict none more than one time in three"
+    shaky = sure.sentences[1]
+    wide = replace(shaky, clusters=(replace(shaky.clusters[0], low=0.1, high=0.8), *shaky.clusters[1:]))
+    unclear = replace(sure, sentences=(sure.sentences[0], wide))
+    told = "of 2 measured sentences the model would contradict none more than one time in three; cannot tell yet of 1"
+    assert (reading(unclear), to_check(unclear)) == (told, [])
+    assert "too few draws on this matter" in view(unclear)
+    assert "?  She found radium." in repr(unclear)
     nothing = replace(sure, sentences=(replace(sure.sentences[0], clusters=(), kind="lead"),))
     assert reading(nothing) == "no sentence claims anything that could be measured"
     assert reading(made([(("Paris",), (0.9, 0.95, 1.0))])).startswith("the model is sure")

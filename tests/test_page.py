@@ -319,7 +319,9 @@ def _counted(result: Result) -> Result:
 
 
 def test_the_words_are_the_same_in_both_languages(open_page, stub):  # noqa: F811
-    results = [*RESULTS.values(), CURIE]
+    first, *others = CURIE.sentences
+    wide = replace(first, clusters=(replace(first.clusters[0], low=0.1, high=0.8), *first.clusters[1:]))
+    results = [*RESULTS.values(), CURIE, replace(CURIE, sentences=(wide, *others))]
     for low, high in ((0.0, 0.08), (0.0, 0.1), (0.005, 0.125), (0.1, 0.3), (0.2, 0.8), (0.505, 0.605), (0.9, 1.0)):
         own, other = (
             ((CANBERRA,), (low, (low + high) / 2, high)),

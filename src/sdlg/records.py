@@ -247,6 +247,9 @@ class Estimate:
 OF_SENTENCE = ("clusters", "estimates", "coverage", "words", "samples", "draws", "candidates", "notes")
 
 
+_TELLS_NOTHING = 2 / 3  # an interval so wide
+
+
 @dataclass(frozen=True, slots=True)
 class Sentence:
     """A sentence of a long answer, measured as an answer to the question and the sentences before it.
@@ -287,6 +290,12 @@ class Sentence:
     def doubt(self) -> float:
         """The share of what contradicts it; 0 if it was not measured."""
         return 1.0 - self.clusters[0].share if self.clusters else 0.0
+
+    @property
+    def is_open(self) -> bool:
+        """Whether too few draws were on its matter: the interval of its share is wider than two thirds."""
+        own = self.clusters[0] if self.clusters else None
+        return own is not None and own.low is not None and own.high is not None and own.high - own.low > _TELLS_NOTHING
 
 
 @dataclass(frozen=True, slots=True)

@@ -107,7 +107,9 @@ class Result:
     def __repr__(self) -> str:
         if self.sentences:
             lines = (
-                f"  {1 - one.doubt:4.0%}  {one.text}" if one.clusters else f"     –  {one.text}"
+                f"     {'?' if one.is_open else '–'}  {one.text}"
+                if one.is_open or not one.clusters
+                else f"  {1 - one.doubt:4.0%}  {one.text}"
                 for one in self.sentences
             )
             return "\n".join([f"{len(self.sentences)} sentences, with the share of each one's own meaning", *lines])

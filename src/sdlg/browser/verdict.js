@@ -40,25 +40,31 @@ export function reading(result) {
 function readingOfSentences({ sentences }) {
   const measured = sentences.filter(({ clusters }) => clusters.length).length;
   const shaky = toCheck(sentences).length;
+  const unclear = sentences.filter(isOpen).length;
   if (!measured) return "no sentence claims anything that could be measured";
-  if (!shaky) return `of ${measured} measured sentences the model would contradict none more than one time in three`;
+  const unsaid = unclear ? `; cannot tell yet of ${unclear}` : "";
+  if (!shaky) return `of ${measured} measured sentences the model would contradict none more than one time in three${unsaid}`;
   const are = shaky === 1 ? "is one that" : "are such that";
-  return `${shaky} of ${measured} measured sentences ${are} the model might as well contradict: check these first`;
+  return `${shaky} of ${measured} measured sentences ${are} the model might as well contradict: check these first${unsaid}`;
 }
 
 /** The share of what contradicts a sentence; 0 if it was not measured. */
 export const doubtOf = ({ clusters }) => (clusters.length ? 1 - shareOf(clusters[0]) : 0);
 
-/** The sentences that the model would contradict more than one time in three, the shakiest first. */
+/** Whether too few draws were on a sentence's matter: the interval of its share is wider than two thirds. */
+export const isOpen = ({ clusters: [own] }) => own !== undefined && isNumber(own.low) && isNumber(own.high) && own.high - own.low > 2 / 3;
+
+/** The sentences that the model would contradict more than one time in three, the shakiest first; not the unclear ones. */
 export const toCheck = (sentences) =>
-  sentences.filter((one) => doubtOf(one) > 1 / 3).sort((first, second) => doubtOf(second) - doubtOf(first));
+  sentences.filter((one) => doubtOf(one) > 1 / 3 && !isOpen(one)).sort((first, second) => doubtOf(second) - doubtOf(first));
 
 /** What stands beside a sentence's meanings where the model would go on to something else. */
 export const elsewhereNote = (elsewhere) => `${percent(shareOf(elsewhere))} of all that it would say here goes on to something else`;
 
-/** Why a sentence was not measured; empty: it was. */
-export const sentenceNote = ({ kind }) =>
-  ({ lead: "claims nothing", code: "code is not measured", cut: "cut: raise max_tokens", beyond: "not measured: raise most_sentences" })[kind] ?? "";
+/** Why a sentence has no share; empty: it has one. */
+export const sentenceNote = (one) =>
+  isOpen(one) ? "too few draws on this matter: raise draws" :
+  ({ lead: "claims nothing", code: "code is not measured", cut: "cut: raise max_tokens", beyond: "not measured: raise most_sentences" })[one.kind] ?? "";
 
 function readingWithoutDraws({ model, options, samples, clusters }) {
   const unknown = model === null ? "" : " (draws=0: how often is not known)";

@@ -2,7 +2,7 @@
 // by the page and by the self-contained file.
 
 import { clipped, copyButton, faint, folded, make, newId, table, visible } from "./elements.js";
-import { caveats, decimal, doubtOf, elsewhereNote, largestFirst, meaningLabel, percent, reading, sentenceNote, shareOf, shareText, shortNote, toCheck } from "./verdict.js";
+import { caveats, decimal, doubtOf, elsewhereNote, isOpen, largestFirst, meaningLabel, percent, reading, sentenceNote, shareOf, shareText, shortNote, toCheck } from "./verdict.js";
 
 const COLOURS = 8;
 const MEANINGS = 5; // shown before the rest is folded
@@ -152,10 +152,10 @@ function longAnswer(result) {
 }
 
 function sentenceButton(one, controls) {
-  const title = `${shareText(one.clusters[0])} for its own meaning`;
+  const title = sentenceNote(one) || `${shareText(one.clusters[0])} for its own meaning`;
   const button = make("button", { ...CLOSED, class: "word sentence", title, "aria-controls": controls }, visible(one.text));
   button.append(make("span", { class: "unseen" }, ` (${title})`));
-  button.style.setProperty("--shade", doubtOf(one).toFixed(3));
+  button.style.setProperty("--shade", (isOpen(one) ? 0 : doubtOf(one)).toFixed(3));
   return button;
 }
 

@@ -36,9 +36,10 @@ def _margin(result: Result) -> Table:
     table.add_column(justify="right", no_wrap=True)
     table.add_column(overflow="fold")
     for one in result.sentences:
-        share = percent(one.clusters[0].share) if one.clusters else "–"
+        share = "?" if one.is_open else percent(one.clusters[0].share) if one.clusters else "–"
         note = sentence_note(one)
-        text = Text(visible(one.text), shade_style(one.doubt) if one.clusters else "dim", overflow="fold")
+        style = "" if one.is_open else shade_style(one.doubt) if one.clusters else "dim"
+        text = Text(visible(one.text), style, overflow="fold")
         table.add_row(Text(share, "dim"), text.append(f"  ({note})", "dim") if note else text)
     return table
 

@@ -56,18 +56,24 @@ def reading(result: Result) -> str:
 
 def _reading_of_sentences(result: Result) -> str:
     measured = sum(bool(one.clusters) for one in result.sentences)
-    shaky = len(to_check(result))
+    shaky, unclear = len(to_check(result)), sum(one.is_open for one in result.sentences)
     if not measured:
         return "no sentence claims anything that could be measured"
+    unsaid = f"; {_CANNOT_TELL} of {unclear}" if unclear else ""
     if not shaky:
-        return f"of {measured} measured sentences the model would contradict none more than one time in three"
+        return f"of {measured} measured sentences the model would contradict none more than one time in three{unsaid}"
     are = "is one that" if shaky == 1 else "are such that"
-    return f"{shaky} of {measured} measured sentences {are} the model might as well contradict: check these first"
+    return (
+        f"{shaky} of {measured} measured sentences {are} the model might as well contradict{unsaid}: check these first"
+    )
 
 
 def to_check(result: Result) -> list[Sentence]:
-    """Return the sentences that the model would contradict more than one time in three, the shakiest first."""
-    shaky = [one for one in result.sentences if one.doubt > _SHAKY]
+    """Return the sentences that the model would contradict more than one time in three, the shakiest first.
+
+    Those of which too little was drawn to tell are not among them.
+    """
+    shaky = [one for one in result.sentences if one.doubt > _SHAKY and not one.is_open]
     return sorted(shaky, key=lambda one: -one.doubt)
 
 
@@ -77,8 +83,8 @@ def elsewhere_note(elsewhere: Cluster) -> str:
 
 
 def sentence_note(one: Sentence) -> str:
-    """Return why a sentence was not measured; empty: it was."""
-    return _NOT_MEASURED[one.kind]
+    """Return why a sentence has no share; empty: it has one."""
+    return "too few draws on this matter: raise draws" if one.is_open else _NOT_MEASURED[one.kind]
 
 
 def setting_that_may_tell(result: Result) -> str:
