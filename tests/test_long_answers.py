@@ -357,6 +357,8 @@ def test_readings_of_long_answers():
     unclear = replace(sure, sentences=(sure.sentences[0], wide))
     told = "of 2 measured sentences the model would contradict none more than one time in three; cannot tell yet of 1"
     assert (reading(unclear), to_check(unclear)) == (told, [])
+    both = reading(replace(sure, sentences=(wide, shaky)))
+    assert both.endswith("contradict: check these first; cannot tell yet of 1")
     assert "too few draws on this matter" in view(unclear)
     assert "?  She found radium." in repr(unclear)
     nothing = replace(sure, sentences=(replace(sure.sentences[0], clusters=(), kind="lead"),))

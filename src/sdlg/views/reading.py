@@ -63,9 +63,8 @@ def _reading_of_sentences(result: Result) -> str:
     if not shaky:
         return f"of {measured} measured sentences the model would contradict none more than one time in three{unsaid}"
     are = "is one that" if shaky == 1 else "are such that"
-    return (
-        f"{shaky} of {measured} measured sentences {are} the model might as well contradict{unsaid}: check these first"
-    )
+    told = f"{shaky} of {measured} measured sentences {are} the model might as well contradict"
+    return f"{told}: check these first{unsaid}"
 
 
 def to_check(result: Result) -> list[Sentence]:
