@@ -356,10 +356,12 @@ def test_readings_of_long_answers():
     wide = replace(shaky, clusters=(replace(shaky.clusters[0], low=0.1, high=0.8), *shaky.clusters[1:]))
     unclear = replace(sure, sentences=(sure.sentences[0], wide))
     told = "of 2 measured sentences the model would contradict none more than one time in three; cannot tell yet of 1"
-    assert (reading(unclear), to_check(unclear)) == (told, [])
-    both = reading(replace(sure, sentences=(wide, shaky)))
-    assert both.endswith("contradict: check these first; cannot tell yet of 1")
+    assert (reading(unclear), to_check(unclear)) == (told, [wide])
+    both = replace(sure, sentences=(wide, shaky))
+    assert reading(both).endswith("contradict: check these first; cannot tell yet of 1")
+    assert to_check(both) == [shaky, wide]
     assert "too few draws on this matter" in view(unclear)
+    assert f"cannot tell yet of 1 (--set draws={4 * unclear.options.draws})" in " ".join(view(unclear).split())
     assert "?  She found radium." in repr(unclear)
     nothing = replace(sure, sentences=(replace(sure.sentences[0], clusters=(), kind="lead"),))
     assert reading(nothing) == "no sentence claims anything that could be measured"

@@ -39,7 +39,7 @@ export function reading(result) {
 
 function readingOfSentences({ sentences }) {
   const measured = sentences.filter(({ clusters }) => clusters.length).length;
-  const shaky = toCheck(sentences).length;
+  const shaky = toCheck(sentences).filter((one) => !isOpen(one)).length;
   const unclear = sentences.filter(isOpen).length;
   if (!measured) return "no sentence claims anything that could be measured";
   const unsaid = unclear ? `; cannot tell yet of ${unclear}` : "";
@@ -54,16 +54,16 @@ export const doubtOf = ({ clusters }) => (clusters.length ? 1 - shareOf(clusters
 /** Whether too few draws were on a sentence's matter: the interval of its share is wider than two thirds. */
 export const isOpen = ({ clusters: [own] }) => own !== undefined && isNumber(own.low) && isNumber(own.high) && own.high - own.low > 2 / 3;
 
-/** The sentences that the model would contradict more than one time in three, the shakiest first; not the unclear ones. */
+/** The sentences that the model would contradict more than one time in three, the shakiest first; the unclear ones last. */
 export const toCheck = (sentences) =>
-  sentences.filter((one) => doubtOf(one) > 1 / 3 && !isOpen(one)).sort((first, second) => doubtOf(second) - doubtOf(first));
+  sentences.filter((one) => doubtOf(one) > 1 / 3).sort((first, second) => isOpen(first) - isOpen(second) || doubtOf(second) - doubtOf(first));
 
 /** What stands beside a sentence's meanings where the model would go on to something else. */
 export const elsewhereNote = (elsewhere) => `${percent(shareOf(elsewhere))} of all that it would say here goes on to something else`;
 
 /** Why a sentence has no share; empty: it has one. */
 export const sentenceNote = (one) =>
-  isOpen(one) ? "too few draws on this matter: raise draws" :
+  isOpen(one) ? "too few draws on this matter" :
   ({ lead: "claims nothing", code: "code is not measured", cut: "cut: raise max_tokens", beyond: "not measured: raise most_sentences" })[one.kind] ?? "";
 
 function readingWithoutDraws({ model, options, samples, clusters }) {

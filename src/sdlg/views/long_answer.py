@@ -8,15 +8,15 @@ from rich.text import Text
 
 from ..records import Sentence
 from ..result import MEAN_SENTENCE_ENTROPY, SEMANTIC_ENTROPY, Result, percent, share_text
-from .reading import elsewhere_note, meaning_label, reading, sentence_note, short_note, to_check
-from .terminal import footer, indented, shade_style, verbose_view, visible
+from .reading import elsewhere_note, meaning_label, sentence_note, short_note, to_check
+from .terminal import footer, indented, shade_style, summary_line, verbose_view, visible
 
 _SHOWN = 3  # sentences to check first, and other meanings of each
 
 
 def long_view(result: Result, *, verbose: bool) -> Group:
     """Return the answer, a sentence that sums it up, what to check, the headline and a footer."""
-    parts: list[RenderableType] = [indented(_margin(result)), Text(), Text(reading(result), "bold")]
+    parts: list[RenderableType] = [indented(_margin(result)), Text(), summary_line(result)]
     parts += [indented(_others(one)) for one in to_check(result)[: None if verbose else _SHOWN]]
     greatest, mean = (result.estimates[name].value for name in (SEMANTIC_ENTROPY, MEAN_SENTENCE_ENTROPY))
     told = f"semantic entropy of a sentence: greatest {greatest:.2f}, mean {mean:.2f} nats"

@@ -56,7 +56,8 @@ def reading(result: Result) -> str:
 
 def _reading_of_sentences(result: Result) -> str:
     measured = sum(bool(one.clusters) for one in result.sentences)
-    shaky, unclear = len(to_check(result)), sum(one.is_open for one in result.sentences)
+    shaky = sum(not one.is_open for one in to_check(result))
+    unclear = sum(one.is_open for one in result.sentences)
     if not measured:
         return "no sentence claims anything that could be measured"
     unsaid = f"; {_CANNOT_TELL} of {unclear}" if unclear else ""
@@ -70,10 +71,10 @@ def _reading_of_sentences(result: Result) -> str:
 def to_check(result: Result) -> list[Sentence]:
     """Return the sentences that the model would contradict more than one time in three, the shakiest first.
 
-    Those of which too little was drawn to tell are not among them.
+    Those of which too little was drawn to tell come last.
     """
-    shaky = [one for one in result.sentences if one.doubt > _SHAKY and not one.is_open]
-    return sorted(shaky, key=lambda one: -one.doubt)
+    shaky = [one for one in result.sentences if one.doubt > _SHAKY]
+    return sorted(shaky, key=lambda one: (one.is_open, -one.doubt))
 
 
 def elsewhere_note(elsewhere: Cluster) -> str:
@@ -83,11 +84,13 @@ def elsewhere_note(elsewhere: Cluster) -> str:
 
 def sentence_note(one: Sentence) -> str:
     """Return why a sentence has no share; empty: it has one."""
-    return "too few draws on this matter: raise draws" if one.is_open else _NOT_MEASURED[one.kind]
+    return "too few draws on this matter" if one.is_open else _NOT_MEASURED[one.kind]
 
 
 def setting_that_may_tell(result: Result) -> str:
     """Return the setting to try where too little was drawn to tell how sure the model is; empty: nothing to try."""
+    if any(one.is_open for one in result.sentences):
+        return f"draws={4 * result.options.draws}"
     if result.sentences or not reading(result).startswith(_CANNOT_TELL):
         return ""
     return f"draws={4 * len(result.draws)}" if result.draws else f"samples={4 * len(result.samples)}"

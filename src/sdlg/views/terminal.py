@@ -65,7 +65,7 @@ def short_view(result: Result, width: int) -> Group:
     for line in lines:
         line.no_wrap, line.overflow = True, "ellipsis"
     meanings = indented(_short_meanings(result, width))
-    return Group(indented(_answer(result)), Text(), _sentence(result), meanings, *lines)
+    return Group(indented(_answer(result)), Text(), summary_line(result), meanings, *lines)
 
 
 def _short_meanings(result: Result, width: int) -> Table:
@@ -98,7 +98,8 @@ def _one_line(text: str, answer: str, room: int) -> str:
     return f"… {line[start:]}" if _SHARED <= start < len(line) else line
 
 
-def _sentence(result: Result) -> Text:
+def summary_line(result: Result) -> Text:
+    """Return the one sentence that sums a result up, with the setting that may tell more."""
     more = setting_that_may_tell(result)
     return Text(reading(result) + (f" (--set {more})" if more else ""), "bold")
 
@@ -127,7 +128,7 @@ def footer(result: Result) -> Text:
 def verbose_view(result: Result) -> Group:
     """Return everything that there is to say."""
     parts: list[RenderableType] = [indented(_answer(result, unexplored=True)), Text()]
-    parts += [_sentence(result), indented(_all_meanings(result)), _headline(result), *_risk(result)]
+    parts += [summary_line(result), indented(_all_meanings(result)), _headline(result), *_risk(result)]
     parts += [*_shares(result), *_turns(result), *_alternatives(result), *_measures(result)]
     parts += [Text(f"note: {visible(note)}", "yellow") for note in result.notes]
     caveats = [explanation(result), "semantic entropy ranks answers by doubt: higher is less certain, no percentage"]
