@@ -1,6 +1,6 @@
 """Would a Bayesian estimate of the entropy need fewer samples? The idea is that of arXiv 2504.03579.
 
-    python bench/bayes.py runs/*-qwen*
+    python bench/bayes.py runs/*
 
 Samples at temperature 1 are counted by meaning. The distribution over meanings has a Dirichlet prior, the number of
 meanings a prior of its own, and no meaning is less likely than its sampled sequences together. The score is the
@@ -60,17 +60,27 @@ def posterior(counts: Sequence[int], least: Sequence[float], concentration: floa
     return mean, float(np.sqrt(weights @ (entropy - mean) ** 2))
 
 
-def estimates(samples: Sequence[Sample], concentration: float) -> Iterator[tuple[float, float]]:
-    """Yield the estimate after each sample."""
-    counts: dict[int | None, int] = {}
-    masses: dict[int | None, dict[tuple[int, ...], float]] = {}
+def _of_tree(found: Sequence[Sample], draws: Sequence[Sample], concentration: float) -> tuple[float, float]:
+    """The estimate from draws, which are counted, and from sequences that were searched for, which are not."""
+    meanings = list(dict.fromkeys(one.cluster for one in (*draws, *found)))
+    counts = [sum(one.cluster == meaning for one in draws) for meaning in meanings]
+    return posterior(counts, _least(meanings, (*found, *draws)), concentration)
+
+
+def _least(meanings: Sequence[int | None], samples: Sequence[Sample]) -> np.ndarray:
+    """What the distinct sequences of each meaning have together of all probability."""
+    masses: dict[tuple[int | None, tuple[int, ...]], float] = {}
     for sample in samples:
         one = sample.generation
-        counts[sample.cluster] = counts.get(sample.cluster, 0) + 1
-        mass = exp(sum(one.logprobs) + sum(one.ending_logprobs))
-        masses.setdefault(sample.cluster, {})[one.token_ids] = mass
-        least = np.array([sum(masses[meaning].values()) for meaning in counts])
-        yield posterior(list(counts.values()), least / max(1.0, least.sum() / 0.999), concentration)
+        masses[sample.cluster, one.token_ids] = exp(sum(one.logprobs) + sum(one.ending_logprobs))
+    least = np.array([sum(mass for (of, _), mass in masses.items() if of == meaning) for meaning in meanings])
+    return least / max(1.0, least.sum() / 0.999)
+
+
+def estimates(samples: Sequence[Sample], concentration: float) -> Iterator[tuple[float, float]]:
+    """Yield the estimate after each sample."""
+    for size in range(1, len(samples) + 1):
+        yield _of_tree((), samples[:size], concentration)
 
 
 def bayesian_table(run: RunResults) -> pd.DataFrame:
@@ -87,6 +97,10 @@ def bayesian_table(run: RunResults) -> pd.DataFrame:
             last = np.where(is_sure.any(axis=1), is_sure.argmax(axis=1), values.shape[1] - 1)
             rows[f"Bayes {concentration}, stops at {bound}"] = values[np.arange(len(last)), last, 0]
             rows[f"sequences of Bayes {concentration}, stops at {bound}"] = last + 1
+        for n in COUNTS:
+            made = [run.generated[one].methods[SAMPLERS["SDLG"]] for one in run.ids]
+            few = [(one.samples[:n], one.draws_beside) for one in made]
+            rows[f"Bayes {concentration} on SDLG, N = {n}"] = [_of_tree(*one, concentration)[0] for one in few]
     for n in COUNTS:
         rows[f"discrete entropy, N = {n}"] = run.values(METHOD, "discrete_semantic_entropy", n)
     return rows
@@ -104,6 +118,7 @@ def report(cells: Sequence[Cell]) -> Iterator[str]:
     adaptive = f"Bayes {best}, stops at {bound}"
     scores = [
         *(f"{name}, N = {n}" for name, n in product(("discrete entropy", f"Bayes {best}"), COUNTS)), adaptive,
+        *(f"Bayes {best} on SDLG, N = {n}" for n in (4, 10)), "SDLG · SE*_SDLG, the paper's",
         "SDLG · share of other meanings, N = 4", "SDLG · share of other meanings", "perplexity",
     ]  # fmt: skip
     base = "discrete entropy, N = 10"
@@ -129,8 +144,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("runs", nargs="+", type=Path)
     rows = pd.concat([bayesian_table(load_run(folder)) for folder in parser.parse_args().runs])
-    names = [name for name in CELLS if (rows["cell"] == name).any()]
-    print("\n".join(report([Cell(CELLS[name], rows[rows["cell"] == name]) for name in names])))
+    cells = [Cell(f"{CELLS[data]}, {model}", some) for (model, data), some in rows.groupby(["model", "cell"])]
+    print("\n".join(report(cells)))
 
 
 if __name__ == "__main__":
