@@ -42,6 +42,7 @@ ERROR_RATES, CONFIDENCE = (0.2, 0.3, 0.4, 0.5), 0.95
 STOPS = (0.01, 0.1, 0.2)  # no more branches once less probability than this is unexplored; `sdlg ask`: the first
 STOP_NAMES = tuple(f"stops at {limit:.0%}" for limit in STOPS)
 
+MODELS = ("qwen2.5-coder-1.5b", "smollm2")
 SAMPLERS = {
     "SDLG": "sdlg",
     "sampling at 0.5": "multinomial:temperature=0.5",
@@ -96,6 +97,8 @@ PAPER = {
     "SE_MS": "sampling at 0.5 · SE", "SE*_MS": "sampling at 0.5 · SE*", "SE*_DBS": "diverse beams · SE*",
     "SE*_SDLG": "SDLG · SE*_SDLG, the paper's", "own mass": "SDLG · own mass", "perplexity": "perplexity",
 }  # fmt: skip
+TREND = ("perplexity", "SDLG · share of other meanings", "SDLG · SE*_SDLG, the paper's", "sampling at 0.5 · SE",
+         "sampling at 1 · discrete entropy", "diverse beams · SE*")  # fmt: skip
 CELLS = {"triviaqa": "TriviaQA", "coqa": "CoQA", "open_questions": "sentences", "truthfulqa": "TruthfulQA"}
 
 
@@ -112,6 +115,8 @@ def question_table(run: RunResults) -> pd.DataFrame:
         "rouge_l": run.correctness("rouge_l"),
         "contains": run.correctness("contains"),
     }
+    if run.has_stock:
+        rows["same_answer, stock aside"] = run.correctness("same_answer", stock=False)
     sdlg = SAMPLERS["SDLG"]
     rows |= {name: run.values(sdlg, measure) for name, measure in OF_ANSWER.items()}
     coverage = np.stack([run.values(sdlg, "coverage", n) for n in range(1, run.samples + 1)])
@@ -245,8 +250,9 @@ def sections(cells: Sequence[Cell]) -> Iterator[str]:
     yield "## The paper's table: AUROC at N = 10\n"
     yield markdown(
         ["cell", *PAPER],
-        [[cell.name, *(f"{cell.auroc(score)[0]:.3f}".lstrip("0") for score in PAPER.values())] for cell in cells],
+        [[cell.name, *(auroc(cell, score) for score in PAPER.values())] for cell in cells],
     )
+    yield from _other_verdicts(cells)
     yield "## Chosen on one half, told on the other\n"
     choose, told = [cell.half(told=False) for cell in cells], with_combination(cells)
     order = sorted(CANDIDATES, key=lambda one: -np.mean([cell.auroc(one)[0] for cell in choose]))
@@ -306,6 +312,59 @@ def sections(cells: Sequence[Cell]) -> Iterator[str]:
     )
 
 
+def _other_verdicts(cells: Sequence[Cell]) -> Iterator[str]:
+    """Yield the same scores for answers that may be false as well as true or neither, judged in other ways."""
+    for cell in cells:
+        if cell.rows["same_answer"].min() >= 0:
+            continue
+        rows = cell.rows
+        stock = rows.assign(same_answer=rows["same_answer, stock aside"])
+        ways = {
+            "as above: right if it matches a true reference, and no false one": cell,
+            "“I have no comment.” is no true answer": Cell(cell.name, stock),
+            "only answers that match a true or a false reference": Cell(
+                cell.name, rows[rows["same_answer"].abs() >= 0.5]
+            ),
+        }
+        yield f"## {cell.name}, judged in other ways\n"
+        yield markdown(
+            ["right or wrong", "questions", "right", *PAPER, "share of other meanings"],
+            [
+                [
+                    way, str(len(some.rows)), str(int((1 - some.wrong).sum())),
+                    *(auroc(some, score) for score in (*PAPER.values(), "SDLG · share of other meanings")),
+                ]
+                for way, some in ways.items()
+            ],
+        )  # fmt: skip
+
+
+def auroc(cell: Cell, score: str) -> str:
+    """As the pages write it."""
+    return f"{cell.auroc(score)[0]:.3f}".lstrip("0")
+
+
+def trend(every: Sequence[Sequence[Cell]], models: Sequence[str]) -> Iterator[str]:
+    """Yield what becomes of scores with the size of the model."""
+    yield "## A smaller model\n"
+    yield markdown(
+        ["cell", "model", "questions", "right", *TREND],
+        [
+            [
+                cell.name,
+                model,
+                str(len(cell.rows)),
+                str(int((1 - cell.wrong).sum())),
+                *(auroc(cell, one) for one in TREND),
+            ]
+            for cell, model in sorted(
+                ((cell, model) for cells, model in zip(every, models, strict=True) for cell in cells),
+                key=lambda one: one[0].name,
+            )
+        ],
+    )
+
+
 def _promise(cell: Cell, score: str, rate: float) -> str:
     """What became of a promise: the threshold of the half to choose on, applied to the half to tell on."""
     chosen, told = cell.half(told=False), cell.half(told=True)
@@ -334,22 +393,28 @@ def draw(cells: Sequence[Cell], file: Path) -> None:
         file.write_text(svg(dots(pd.DataFrame(rows), x=axis, by="score", line=0.0)), encoding="utf-8")
 
 
+def cells_of(rows: pd.DataFrame, model: str) -> list[Cell]:
+    """The kinds of questions that a model was asked."""
+    asked = rows[rows["model"] == model].groupby("cell")
+    return [Cell(title, asked.get_group(name)) for name, title in CELLS.items() if name in asked.groups]
+
+
 def main() -> int:
     """Write the table, or the figure and the page."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=["table", "page"])
     parser.add_argument("runs", nargs="*", type=Path)
     parser.add_argument("--table", type=Path, default=TABLE)
-    parser.add_argument("--model", default="qwen2.5-coder-1.5b")
     chosen = parser.parse_args()
     if chosen.what == "table":
         write_table(chosen.runs, chosen.table)
         return 0
     rows = pd.read_csv(chosen.table)
-    rows = rows[rows["model"] == chosen.model]
-    cells = [Cell(title, rows[rows["cell"] == name]) for name, title in CELLS.items() if (rows["cell"] == name).any()]
-    PAGE.write_text(HEAD + "\n" + "\n".join(sections(cells)), encoding="utf-8")
-    draw(cells, FIGURE)
+    every = [cells_of(rows, model) for model in MODELS]
+    small = [[cell for cell in cells if cell.name in {one.name for one in every[1]}] for cells in every]
+    text = "\n".join([HEAD, *sections(every[0]), *trend(small, MODELS)])
+    PAGE.write_text(text, encoding="utf-8")
+    draw(every[0], FIGURE)
     return 0
 
 

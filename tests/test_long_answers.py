@@ -349,7 +349,7 @@ def test_a_lead_in_alone_does_not_make_an_answer_long():
 
 def test_readings_of_long_answers():
     sure = curie().ask("Who was she?")
-    assert reading(sure).startswith("1 of 2 measured sentences is one that")
+    assert reading(sure).startswith("check 1 of 2 measured sentences first")
     result = replace(sure, sentences=sure.sentences[:1])
     assert reading(result) == "of 1 measured sentences the model would contradict none more than one time in three"
     shaky = sure.sentences[1]
@@ -358,7 +358,7 @@ def test_readings_of_long_answers():
     told = "of 2 measured sentences the model would contradict none more than one time in three; cannot tell yet of 1"
     assert (reading(unclear), to_check(unclear)) == (told, [wide])
     both = replace(sure, sentences=(wide, shaky))
-    assert reading(both).endswith("contradict: check these first; cannot tell yet of 1")
+    assert reading(both).endswith("contradict itself; cannot tell yet of 1")
     assert to_check(both) == [shaky, wide]
     assert "too few draws on this matter" in view(unclear)
     assert f"cannot tell yet of 1 (--set draws={4 * unclear.options.draws})" in " ".join(view(unclear).split())

@@ -44,8 +44,7 @@ function readingOfSentences({ sentences }) {
   if (!measured) return "no sentence claims anything that could be measured";
   const unsaid = unclear ? `; cannot tell yet of ${unclear}` : "";
   if (!shaky) return `of ${measured} measured sentences the model would contradict none more than one time in three${unsaid}`;
-  const are = shaky === 1 ? "is one that" : "are such that";
-  return `${shaky} of ${measured} measured sentences ${are} the model might as well contradict: check these first${unsaid}`;
+  return `check ${shaky} of ${measured} measured sentences first: here the model might as well contradict itself${unsaid}`;
 }
 
 /** The share of what contradicts a sentence; 0 if it was not measured. */

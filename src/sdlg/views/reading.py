@@ -63,9 +63,7 @@ def _reading_of_sentences(result: Result) -> str:
     unsaid = f"; {_CANNOT_TELL} of {unclear}" if unclear else ""
     if not shaky:
         return f"of {measured} measured sentences the model would contradict none more than one time in three{unsaid}"
-    are = "is one that" if shaky == 1 else "are such that"
-    told = f"{shaky} of {measured} measured sentences {are} the model might as well contradict"
-    return f"{told}: check these first{unsaid}"
+    return f"check {shaky} of {measured} measured sentences first: here the model might as well contradict itself{unsaid}"
 
 
 def to_check(result: Result) -> list[Sentence]:
