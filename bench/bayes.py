@@ -67,14 +67,15 @@ def _of_tree(found: Sequence[Sample], draws: Sequence[Sample], concentration: fl
     return posterior(counts, _least(meanings, (*found, *draws)), concentration)
 
 
-def _least(meanings: Sequence[int | None], samples: Sequence[Sample]) -> np.ndarray:
+def _least(meanings: Sequence[int | None], samples: Sequence[Sample]) -> list[float]:
     """What the distinct sequences of each meaning have together of all probability."""
     masses: dict[tuple[int | None, tuple[int, ...]], float] = {}
     for sample in samples:
         one = sample.generation
         masses[sample.cluster, one.token_ids] = exp(sum(one.logprobs) + sum(one.ending_logprobs))
-    least = np.array([sum(mass for (of, _), mass in masses.items() if of == meaning) for meaning in meanings])
-    return least / max(1.0, least.sum() / 0.999)
+    least = [sum(mass for (of, _), mass in masses.items() if of == meaning) for meaning in meanings]
+    too_much = max(1.0, sum(least) / 0.999)
+    return [mass / too_much for mass in least]
 
 
 def estimates(samples: Sequence[Sample], concentration: float) -> Iterator[tuple[float, float]]:

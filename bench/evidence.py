@@ -97,6 +97,9 @@ PAPER = {
     "SE_MS": "sampling at 0.5 · SE", "SE*_MS": "sampling at 0.5 · SE*", "SE*_DBS": "diverse beams · SE*",
     "SE*_SDLG": "SDLG · SE*_SDLG, the paper's", "own mass": "SDLG · own mass", "perplexity": "perplexity",
 }  # fmt: skip
+AGAINST_N = ("SDLG · share of other meanings", "SDLG · SE*_SDLG, the paper's", "SDLG · own mass",
+             "sampling at 0.5 · SE", "diverse beams · SE")  # fmt: skip
+COUNTED = ("SDLG", "sampling at 0.5", "diverse beams")
 TREND = ("perplexity", "SDLG · share of other meanings", "SDLG · SE*_SDLG, the paper's", "sampling at 0.5 · SE",
          "sampling at 1 · discrete entropy", "diverse beams · SE*")  # fmt: skip
 CELLS = {"triviaqa": "TriviaQA", "coqa": "CoQA", "open_questions": "sentences", "truthfulqa": "TruthfulQA"}
@@ -248,9 +251,30 @@ def sections(cells: Sequence[Cell]) -> Iterator[str]:
         ],
     )  # fmt: skip
     yield "## The paper's table: AUROC at N = 10\n"
+    yield "Right or wrong by `same_answer`, then by ROUGE-L. Left out where fewer than ten are right, or wrong.\n"
     yield markdown(
-        ["cell", *PAPER],
-        [[cell.name, *(auroc(cell, score) for score in PAPER.values())] for cell in cells],
+        ["cell", "right or wrong by", "right", *PAPER],
+        [
+            [cell.name, by, str(int((1 - some.wrong).sum())), *(auroc(some, score) for score in PAPER.values())]
+            for cell in cells
+            for by, some in _by_metric(cell)
+            if min(some.wrong.sum(), (1 - some.wrong).sum()) >= 10
+        ],
+    )
+    yield "## Against N: AUROC and meanings\n"
+    counts = (*(f", N = {n}" for n in PREFIXES), "")
+    yield markdown(
+        ["cell", "N", *AGAINST_N, *(f"meanings, {one}" for one in COUNTED)],
+        [
+            [
+                cell.name,
+                count.removeprefix(", N = ") or "10",
+                *(auroc(cell, f"{score}{count}") for score in AGAINST_N),
+                *(f"{cell.rows[f'{one} · clusters{count}'].mean():.1f}" for one in COUNTED),
+            ]
+            for cell in cells
+            for count in counts
+        ],
     )
     yield from _other_verdicts(cells)
     yield "## Chosen on one half, told on the other\n"
@@ -269,18 +293,16 @@ def sections(cells: Sequence[Cell]) -> Iterator[str]:
             for score in [*order, "combination"]
         ],
     )
-    yield "## Own mass less every other score, all questions\n"
-    others = [*OF_ANSWER, *(one for one in SHOWN if one != "SDLG · own mass")]
-    yield markdown(
-        ["own mass less", *(cell.name for cell in cells), "all"],
-        [
+    for first in ("SDLG · share of other meanings", "SDLG · own mass"):
+        yield f"## {first.removeprefix('SDLG · ').capitalize()} less every other score, all questions\n"
+        yield markdown(
+            ["less", *(cell.name for cell in cells), "all"],
             [
-                other, *(signed(difference([cell], "SDLG · own mass", other)) for cell in cells),
-                signed(difference(cells, "SDLG · own mass", other)),
-            ]
-            for other in dict.fromkeys(others)
-        ],
-    )  # fmt: skip
+                [other, *(signed(difference(some, first, other)) for some in (*([cell] for cell in cells), cells))]
+                for other in dict.fromkeys((*OF_ANSWER, *SHOWN))
+                if other != first
+            ],
+        )
     yield "## Fewer sequences: less ten of SDLG, less ten at 0.5 (SE); tokens and sequences\n"
     ways = {way or "N = 10": f", {way}" if way else "" for way in (*(f"N = {n}" for n in PREFIXES), *STOP_NAMES, "")}
     for score in ("own mass", "share of other meanings"):
@@ -310,6 +332,13 @@ def sections(cells: Sequence[Cell]) -> Iterator[str]:
             for score in ("perplexity", "SDLG · share of other meanings")
         ],
     )
+
+
+def _by_metric(cell: Cell) -> Iterator[tuple[str, Cell]]:
+    yield "same_answer", cell
+    for threshold in (0.3, 0.5, 0.7):
+        reached = cell.rows.assign(same_answer=(cell.rows["rouge_l"] >= threshold).astype(float))
+        yield f"ROUGE-L ≥ {threshold}", Cell(cell.name, reached)
 
 
 def _other_verdicts(cells: Sequence[Cell]) -> Iterator[str]:
