@@ -63,7 +63,8 @@ def _reading_of_sentences(result: Result) -> str:
     unsaid = f"; {_CANNOT_TELL} of {unclear}" if unclear else ""
     if not shaky:
         return f"of {measured} measured sentences the model would contradict none more than one time in three{unsaid}"
-    return f"check {shaky} of {measured} measured sentences first: here the model might as well contradict itself{unsaid}"
+    where = "here the model might as well contradict itself"
+    return f"check {shaky} of {measured} measured sentences first: {where}{unsaid}"
 
 
 def to_check(result: Result) -> list[Sentence]:
