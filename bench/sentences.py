@@ -223,10 +223,9 @@ def report(rows: list[dict[str, Any]], done: dict[tuple[str, str], dict[str, Any
         low, high = np.quantile(auroc[name], [0.025, 0.975])
         paired = ""
         if OURS in auroc and name != OURS:
-            less = np.array(auroc[OURS]) - np.array(auroc[name])
-            paired = (
-                f"ours less it {np.mean(less):+.3f} [{np.quantile(less, 0.025):+.3f}, {np.quantile(less, 0.975):+.3f}]"
-            )
+            less = roc_auc_score(wrong, scores[OURS]) - value
+            least, most = np.quantile(np.array(auroc[OURS]) - np.array(auroc[name]), [0.025, 0.975])
+            paired = f"ours less it {less:+.3f} [{least:+.3f}, {most:+.3f}]"
         print(f"{name:30} AUROC {value:.3f} [{low:.3f}, {high:.3f}]  AP {precision:.3f}  {paired}")
     for method, found in parts.items():
         times = sum(part["seconds"] for part in found) / sum(part["read"] for part in found)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import itertools
 import json
 import math
+from copy import deepcopy
 from dataclasses import replace
 from io import StringIO
 
 import pytest
 from rich.console import Console
 
-from conftest import tiny_lm
+from conftest import tiny_lm, tiny_model, word_tokenizer
 from fakes import CONTRADICTION, ENTAILMENT, NEUTRAL, FakeNli, fake_pipeline
 from reference import decode_from_scratch
 from results import made
@@ -19,14 +20,18 @@ from sdlg import Pipeline, ScriptedModel, result_from_json
 from sdlg.calibration import Calibration
 from sdlg.cli import main
 from sdlg.clustering.matters import relate
-from sdlg.errors import BadQuestion, NotSupported
+from sdlg.errors import BadOption, BadQuestion, NotSupported
 from sdlg.loaded import Models
+from sdlg.measures.shares import share_interval, shares_of, tally_of, without
 from sdlg.models.base import DecodeRequest
 from sdlg.models.stopping import Stop, find_stop
+from sdlg.models.transformers.model import TransformersModel
 from sdlg.options import Decoding, Options
-from sdlg.records import Generation, Prompt, StopRule
+from sdlg.records import Cost, Draws, Generation, Prompt, Sample, Sampled, StopRule
 from sdlg.sampling.sentences import is_long, sentences_of
 from sdlg.sentences import cut_into_parts, first_sentence
+from sdlg.views.brief import sentence_dict
+from sdlg.views.html_file import result_page
 from sdlg.views.reading import reading, to_check
 from sdlg.views.terminal import print_result
 
@@ -65,6 +70,14 @@ def test_a_text_is_cut_into_its_sentences(text, parts):
         ("```\ncode. more\n```", ["code"]),
         ("```\nan open block", ["code"]),
         ("Yes.", ["lead"]),
+        ("Of course! It is red.", ["lead", "claim"]),
+        ("Of course, Marie Curie was born in 1867.", ["claim"]),
+        ("Hi there!", ["lead"]),
+        ("Hello Kitty was created in 1974.", ["claim"]),
+        ("Thank you for asking.", ["lead"]),
+        ("Thanksgiving is in November. Thanks to her it is.", ["claim", "claim"]),
+        ("1. Rhine\n2. Elbe", ["claim", "claim"]),
+        ("هل هي حمراء؟", ["lead"]),
         ("東京です。", ["claim"]),
     ],
 )
@@ -130,7 +143,7 @@ def test_requests_that_differ_in_what_was_said_decode_together_as_alone(family, 
 
 
 def test_all_sentences_cost_about_as_many_steps_as_the_longest_one():
-    """8 sentences of 25 tokens, 5 branches each: the answer's own steps and 1.5 times the longest sentence."""
+    """8 sentences of 10 tokens, 5 branches each."""
     lm, sentence = tiny_lm("llama"), 10
     answer = lm.decode(DecodeRequest(PROMPT, [()], Decoding(max_tokens=80))).continuations[0].token_ids
     assert len(answer) == 80
@@ -143,6 +156,29 @@ def test_all_sentences_cost_about_as_many_steps_as_the_longest_one():
     assert cost.decode_steps <= 1.5 * sentence
     longest = sum(sentence - len(prefix) + 1 for request in requests for prefix in request.prefixes)
     assert cost.forward_tokens <= longest  # each branch pays for its own tokens only
+
+
+@pytest.mark.parametrize("draws", [0, 5])
+def test_a_long_answer_costs_half_as_many_steps_again_as_its_longest_sentence(draws):
+    """8 sentences of 25 tokens, 5 branches each, which hardly end by themselves: the model has random weights."""
+    roomy = deepcopy(tiny_model("llama"))
+    roomy.config.max_position_embeddings = 1024
+    lm = TransformersModel(roomy, word_tokenizer(), name="roomy")
+    options = Options(prompt="raw", sentence_samples=6, draws=draws, unexplored=0, min_probability=1e-9)
+    pipeline = Pipeline(models=Models(lm, FakeNli({})), options=options)
+    text = " ".join(
+        f"{name} sat {'on the mat and ran to the cat ' * 2}mat."
+        for name in ["one", "two", "red", "cat", "dog", "mat", "ran", "to"]
+    )
+    result = pipeline.check("who?", text)
+    sizes = [len(one.samples[0].generation.token_ids) for one in result.sentences]
+    assert len(sizes) == 8
+    assert 20 <= min(sizes) <= max(sizes) <= 30
+    reading_it = lm.read(PROMPT, text, alternatives_above=1e-9).cost.decode_steps
+    assert result.cost.decode_steps <= reading_it + 1.5 * max(sizes)
+    paths = sum(len(one.samples) - 1 + len(one.draws) + len(one.elsewhere.texts) for one in result.sentences)
+    assert paths >= 8 * 5
+    assert result.cost.generated_tokens <= 8 * (5 + draws) * 1.5 * max(sizes)
 
 
 @pytest.mark.parametrize("family", ["llama", "gpt2", "mamba"])
@@ -241,6 +277,28 @@ def test_a_change_of_subject_is_no_contradiction():
     assert all(0 <= cluster.members[0] < len(only.samples) for cluster in only.clusters)
 
 
+def test_the_share_on_the_matter_is_of_what_the_model_says_on_it():
+    """Known: the sentence has .30, and .60 goes elsewhere. Rivals are only drawn."""
+
+    def sample(text, mass, cluster):
+        return Sample(Generation(text, (hash(text) % 1000,), (math.log(mass),), "eos"), (text,), cluster=cluster)
+
+    known = (sample("own", 0.3, 0), sample("other things", 0.6, 1))
+    drawn = (sample("rival", 0.05, 2), sample("another rival", 0.04, 2), sample("own", 0.3, 0), sample("more", 1e-3, 1))
+    sampled = Sampled(known, (), Cost(), draws=Draws(drawn, "multinomial"))
+    kept = without(sampled, [sample.cluster == 1 for sample in (*known, *drawn)])
+    # Two of the three draws beyond what is known are on the matter: .30 against .10 · 2/3.
+    shares = shares_of(tally_of(kept.samples, kept.draws))
+    on_matter = 0.3 + 0.1 * 2 / 3
+    # What was drawn of the rivals is known, too: .09, and at least so much is theirs.
+    assert kept.draws.left_out == pytest.approx(1 - on_matter)
+    assert shares[0] == pytest.approx(0.3 / 0.39)
+    nothing_left = without(sampled, [False, True, True, True, False, True])
+    low, high = share_interval(tally_of(nothing_left.samples, nothing_left.draws), 0, 1.0)
+    assert (low, high) == (pytest.approx(0.3 / (0.3 + 0.1 / 6)), pytest.approx(1.0))  # half a draw may be on the matter
+    assert without(sampled, [False] * 6) is sampled
+
+
 def test_what_leads_elsewhere_is_told_in_every_view():
     result = fake_pipeline(BORN, {}, unit="sentences", draws=40).ask("Who was she?")
     assert "50% of all that it would say here goes on to something else" in view(result)
@@ -288,6 +346,9 @@ def test_one_sentence_and_the_whole_answer_are_as_before():
     capital = fake_pipeline().ask("What is the capital?")
     assert capital.sentences == ()
     assert capital.mean_sentence_entropy is None
+    for wrong in ({"method": "multinomial"}, {"stop_at": "sentence"}):
+        with pytest.raises(BadOption, match="sentences are measured by"):
+            curie(unit="sentences", **wrong).ask("Who was she?")
     alone = fake_pipeline(unit="sentences").ask("What is the capital?")
     assert [one.text for one in alone.sentences] == ["It is Paris"]
 
@@ -365,6 +426,10 @@ def test_readings_of_long_answers():
     assert "?  She found radium." in repr(unclear)
     nothing = replace(sure, sentences=(replace(sure.sentences[0], clusters=(), kind="lead"),))
     assert reading(nothing) == "no sentence claims anything that could be measured"
+    assert math.isnan(curie(unit="sentences", max_tokens=1).ask("Who was she?").semantic_entropy)
+    assert reading(curie(draws=0).ask("Who was she?")).endswith("(draws=0: how often is not known)")
+    assert "? She found radium." in result_page(unclear)
+    assert sentence_dict(wide)["is_open"]
     assert reading(made([(("Paris",), (0.9, 0.95, 1.0))])).startswith("the model is sure")
 
 
@@ -406,6 +471,10 @@ def test_the_command_checks_a_text_and_a_file_of_them(tmp_path, capsys, monkeypa
     assert "the cat sat" in capsys.readouterr().out
     assert main(["check", str(answer), "--question", "who?", "--json", *CHECK], load_tiny) == 0
     assert result_from_json(capsys.readouterr().out).sentences[0].text == "the cat sat"
+    assert main(["check", str(answer), "--question", "who?", "--json", "--samples", "2", *CHECK], load_tiny) == 0
+    assert result_from_json(capsys.readouterr().out).options.sentence_samples == 2
+    assert main(["check", str(answer), "--question", "who?", "--method", "multinomial", *CHECK], load_tiny) == 2
+    assert "leave out --method" in capsys.readouterr().err
     page = tmp_path / "page.html"
     assert main(["check", str(answer), "--question", "who?", "--html", str(page), *CHECK], load_tiny) == 0
     assert "the cat sat" in page.read_text()

@@ -38,6 +38,7 @@ def measure_sentences(
     plain = pipeline.changed(calibration=NONE, measures=needed)
     request.observe("scores", answer.text, answer)
     measured: list[Sentence] = []
+    unavailable: dict[str, str] = {}
     started = time.perf_counter()
     samples = sample_sentences(request, answer, sentences)
     cost = initial.cost + Cost(seconds={"branches": time.perf_counter() - started})  # side by side: counted once
@@ -45,16 +46,17 @@ def measure_sentences(
         sentence = Sentence(one.text, one.start, one.end, one.kind)
         if sampled is not None:
             sampled = replace(sampled, cost=replace(sampled.cost, seconds={}))
-            sentence, spent = _measured(plain, one.asked(request.question), sentence, sampled)
-            cost = cost + spent
+            sentence, found = _measured(plain, one.asked(request.question), sentence, sampled)
+            sentence = replace(sentence, risk=pipeline.calibrations.risk_of_sentence(request.question, found))
+            cost, unavailable = cost + found.cost, unavailable | dict(found.unavailable)
         measured.append(sentence)
         watch(Progress("sentence", sentence.text, sentence=sentence))
-    result = replace(_whole(plain, request, initial, cost, tuple(measured)), setup=pipeline.setup)
-    return pipeline.calibrations.applied_to(result)
+    whole = _whole(plain, request, initial, cost, tuple(measured))
+    return pipeline.calibrations.applied_to(replace(whole, setup=pipeline.setup, unavailable=unavailable))
 
 
-def _measured(plain: Pipeline, asked: Question, sentence: Sentence, sampled: Sampled) -> tuple[Sentence, Cost]:
-    """Return the sentence with its own meaning and those that contradict it, and what that cost."""
+def _measured(plain: Pipeline, asked: Question, sentence: Sentence, sampled: Sampled) -> tuple[Sentence, Result]:
+    """Return the sentence with its own meaning and those that contradict it, and these as a result of their own."""
     started = time.perf_counter()
     judge, every = plain.models.nli.judge, (*sampled.samples, *sampled.draws_beside)
     related = relate(sampled.samples[0].text, [one.text for one in every], judge)
@@ -71,7 +73,7 @@ def _measured(plain: Pipeline, asked: Question, sentence: Sentence, sampled: Sam
     of_result["words"] = words_with_meanings(sampled.words, all_of_it.samples)
     of_result["coverage"] = explored_mass(inputs_of(sampled.samples))
     elsewhere = _elsewhere(numbered(sampled, list(map(int, is_elsewhere))))
-    return replace(sentence, **of_result, elsewhere=elsewhere), found.cost
+    return replace(sentence, **of_result, elsewhere=elsewhere), found
 
 
 def _elsewhere(sampled: Sampled) -> Cluster | None:
@@ -90,11 +92,11 @@ def _whole(
     sampled = numbered(alone, (0,))
     result = plain.result_of(request.question, sampled, Measurements(inputs_of(sampled.samples), {}, {}))
     entropies = [one.semantic_entropy for one in measured if one.semantic_entropy is not None]
-    mean = math.fsum(entropies) / len(entropies) if entropies else 0.0
+    mean = math.fsum(entropies) / len(entropies) if entropies else math.nan
     estimates = {
         name: Estimate(value, "nats", True, {"of": "sentences", "by": by})
         for name, value, by in (
-            (SEMANTIC_ENTROPY, max(entropies, default=0.0), "greatest"),
+            (SEMANTIC_ENTROPY, max(entropies, default=math.nan), "greatest"),
             (MEAN_SENTENCE_ENTROPY, mean, "mean"),
         )
     }

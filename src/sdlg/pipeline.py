@@ -50,7 +50,7 @@ from .progress import Progress, Watch, ignore
 from .questions import Messages, checked_question
 from .records import Cost, Generation, Question, Sample, Sampled, Setup, Substitution
 from .result import SEMANTIC_ENTROPY, SHARE_ENTROPY, Result
-from .sampling import SAMPLERS, InitialAnswer, SamplingRequest, check_reads_texts, first_answer
+from .sampling import SAMPLERS, InitialAnswer, SamplingRequest, check_method, check_reads_texts, first_answer
 from .sampling.sentences import is_long, sentences_of
 from .schema import GivenAnswer, given_samples
 from .scoring.alignment import token_texts
@@ -158,6 +158,7 @@ class Pipeline:
         with limited(Limit(timeout)):
             show = watch or self._watch
             request = self._request(asked, show)
+            check_method(self.method, request.model, self.options)
             initial = first_answer(request) if self.method == DEFAULT_METHOD else None
             if initial is not None:
                 sentences = sentences_of(request.model, initial.generation, self.options)

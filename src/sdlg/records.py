@@ -165,6 +165,7 @@ class Draws:
     by: str  # "arithmetic": even codes, or "multinomial": independent
     beside: bool = True  # False: these are the method's own samples
     knows_answer: bool = False  # the first sample is the greedy answer, with its exact probability
+    left_out: float = 0.0  # what was taken out of samples and draws has so much of all probability
 
 
 @dataclass(frozen=True, slots=True)

@@ -82,7 +82,9 @@ class Result:
     def sentence(self, number: int) -> Result:
         """Return a sentence that was measured as a result of its own: for views and measures."""
         one = self.sentences[number]
-        return replace(self, **{name: getattr(one, name) for name in OF_SENTENCE}, risk=None, evidence={}, sentences=())
+        return replace(
+            self, **{name: getattr(one, name) for name in OF_SENTENCE}, risk=one.risk, evidence={}, sentences=()
+        )
 
     @property
     def share_entropy(self) -> Estimate | None:
@@ -106,12 +108,7 @@ class Result:
 
     def __repr__(self) -> str:
         if self.sentences:
-            lines = (
-                f"     {'?' if one.is_open else '–'}  {one.text}"
-                if one.is_open or not one.clusters
-                else f"  {1 - one.doubt:4.0%}  {one.text}"
-                for one in self.sentences
-            )
+            lines = (f"  {sentence_share(one):>4}  {one.text}" for one in self.sentences)
             return "\n".join([f"{len(self.sentences)} sentences, with the share of each one's own meaning", *lines])
         headline = f"  semantic entropy {self.semantic_entropy:.3f} nats, {len(self.clusters)} meanings"
         meanings = (
@@ -133,6 +130,11 @@ def share_text(cluster: Cluster) -> str:
         return f"{percent(cluster.share)} of the score"
     low, high = round(100 * cluster.low), round(100 * cluster.high)
     return f"{percent(cluster.probability)} ({low}–{high}%)"
+
+
+def sentence_share(sentence: Sentence) -> str:
+    """Return the share of a sentence's own meaning; "?": too little was drawn to tell, "–": it was not measured."""
+    return "?" if sentence.is_open else percent(sentence.clusters[0].share) if sentence.clusters else "–"
 
 
 def percent(share: float) -> str:

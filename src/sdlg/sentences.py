@@ -15,9 +15,12 @@ from .records import SentenceKind
 
 _FENCE = re.compile(r"^[ \t]*(```|~~~)[^\n]*\n.*?(?:^[ \t]*\1[ \t]*$|\Z)", re.MULTILINE | re.DOTALL)
 _MARKERS = re.compile(r"^[\s>#*+\-•–]*(?:\d+[.)])?[\s*_`>#\-]*|[\s*_`]+$")  # of headings, lists and emphasis
-_GREETING = re.compile(
-    r"^(?:sure|certainly|of course|absolutely|great question|here (?:is|are)|here's|let me know|i hope|feel free|"
-    r"in (?:summary|conclusion)[,:]?$|overall[,:]?$|hello|hi\b|thank)",
+_OPENING = re.compile(
+    r"(?:sure|certainly|of course|absolutely|great question|(?:hello|hi)(?: there)?)\b(?:[,!.]+\s*|$)", re.IGNORECASE
+)
+_LEAD_IN = re.compile(
+    r"(?:here (?:is|are)|here's|let me know|i hope|i can|i would|i'd|feel free|thank you|thanks(?! to))\b|"
+    r"(?:in (?:summary|conclusion)|overall)[,:]?$",
     re.IGNORECASE,
 )
 _ITEM = re.compile(r"(?:\d{1,3}[.)]|[-*+•])\s+")
@@ -61,10 +64,11 @@ def _trimmed(text: str, start: int, end: int, kind: SentenceKind) -> Part:
 
 def _claims(sentence: str) -> bool:
     """Whether a sentence says something that could be wrong."""
-    plain = _MARKERS.sub("", sentence)
-    if sentence.lstrip().startswith("#") or plain.endswith((":", "?", "？", "：")) or _GREETING.match(plain):
+    plain = _OPENING.sub("", _MARKERS.sub("", sentence), count=1)
+    if sentence.lstrip().startswith("#") or plain.endswith((":", "?", "？", "؟", "：")) or _LEAD_IN.match(plain):
         return False
-    return len(plain.split()) >= _FEWEST_WORDS or (bool(plain) and not plain.isascii())
+    is_word = bool(plain) and (not plain.isascii() or _ITEM.match(sentence.lstrip()) is not None)
+    return is_word or len(plain.split()) >= _FEWEST_WORDS
 
 
 @lru_cache(maxsize=4096)

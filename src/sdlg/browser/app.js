@@ -2,7 +2,7 @@
 
 import { copyButton, make, visible } from "./elements.js";
 import { call, fetchResult, key, stored, wholeNumber } from "./server.js";
-import { percent } from "./verdict.js";
+import { sentenceShare } from "./verdict.js";
 import { showResult } from "./view.js";
 
 const at = (id) => document.getElementById(id);
@@ -191,7 +191,7 @@ function showArriving({ question }) {
     sentence({ sentence }) {
       if (!sentence.clusters.length) return;
       say("Measuring sentence by sentence …");
-      others.append(make("li", { dir: "auto" }, `${percent(sentence.clusters[0].share)} `, visible(sentence.text.slice(0, 400))));
+      others.append(make("li", { dir: "auto" }, `${sentenceShare(sentence)} `, visible(sentence.text.slice(0, 400))));
     },
     branch(event) {
       if (!text.data) say("Sampling answers …");

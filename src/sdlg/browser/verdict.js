@@ -1,5 +1,6 @@
 // What a result says in words and numbers: the same as sdlg/views/reading.py and sdlg/result.py. No elements.
 
+const NOT_DRAWN = " (draws=0: how often is not known)";
 const isNumber = (value) => typeof value === "number" && Number.isFinite(value);
 export const shareOf = (cluster) => cluster.probability ?? cluster.score_share;
 export const decimal = (value, digits = 2) => (isNumber(value) ? value.toFixed(digits).replace("-", "−") : "not known");
@@ -21,6 +22,12 @@ export function shareText(cluster) {
   return `${percent(cluster.probability)} (${whole(cluster.low)}–${whole(cluster.high)}%)`;
 }
 
+/** Whether percentages are how often the model would say so: of the answer, or of the first sentence that was measured. */
+function isDrawn({ clusters, sentences = [] }) {
+  const measured = sentences.find((one) => one.clusters.length) ?? { clusters };
+  return measured.clusters[0].probability !== null;
+}
+
 /** The sentence that sums up, from the interval of the answer's share. */
 export function reading(result) {
   if (result.sentences?.length) return readingOfSentences(result);
@@ -34,15 +41,16 @@ export function reading(result) {
   if (own.high < 0.5) return `the model would more often say something else; this answer: ${shareText(own)}`;
   if (own.low > 0.5) return `the model leans towards this answer: ${shareText(own)}`;
   const between = `${whole(own.low)}–${whole(own.high)}%`;
-  return `cannot tell yet how sure it is: ${between}; more ${result.draws.length ? "draws" : "samples"} may tell`;
+  return `cannot tell yet how sure it is: ${between}; more ${result.draws.length || result.method === "sdlg" ? "draws" : "samples"} may tell`;
 }
 
-function readingOfSentences({ sentences }) {
+function readingOfSentences(result) {
+  const { sentences } = result;
   const measured = sentences.filter(({ clusters }) => clusters.length).length;
   const shaky = toCheck(sentences).filter((one) => !isOpen(one)).length;
   const unclear = sentences.filter(isOpen).length;
   if (!measured) return "no sentence claims anything that could be measured";
-  const unsaid = unclear ? `; cannot tell yet of ${unclear}` : "";
+  const unsaid = unclear ? `; cannot tell yet of ${unclear}` : isDrawn(result) ? "" : NOT_DRAWN;
   if (!shaky) return `of ${measured} measured sentences the model would contradict none more than one time in three${unsaid}`;
   return `check ${shaky} of ${measured} measured sentences first: here the model might as well contradict itself${unsaid}`;
 }
@@ -60,13 +68,16 @@ export const toCheck = (sentences) =>
 /** What stands beside a sentence's meanings where the model would go on to something else. */
 export const elsewhereNote = (elsewhere) => `${percent(shareOf(elsewhere))} of all that it would say here goes on to something else`;
 
+/** The share of a sentence's own meaning. */
+export const sentenceShare = (one) => (isOpen(one) ? "?" : one.clusters.length ? percent(shareOf(one.clusters[0])) : "–");
+
 /** Why a sentence has no share; empty: it has one. */
 export const sentenceNote = (one) =>
   isOpen(one) ? "too few draws on this matter" :
   ({ lead: "claims nothing", code: "code is not measured", cut: "cut: raise max_tokens", beyond: "not measured: raise most_sentences" })[one.kind] ?? "";
 
 function readingWithoutDraws({ model, options, samples, clusters }) {
-  const unknown = model === null ? "" : " (draws=0: how often is not known)";
+  const unknown = model === null ? "" : NOT_DRAWN;
   if (samples.length === 1 && model !== null && options.samples > 1) return `no likely alternative was found${unknown}`;
   if (samples.length === 1) return "one answer says nothing of other meanings";
   if (clusters.length === 1) return `all ${samples.length} answers mean the same${unknown}`;
@@ -98,7 +109,7 @@ export function shortNote({ model, samples, options, coverage, sentences }) {
 
 /** What the percentages are, and who says which answers mean the same. */
 export function caveats(result) {
-  const shares = result.clusters[0].probability === null
+  const shares = !isDrawn(result)
     ? "nothing was drawn (draws=0): shares are of the paper's score, not how often the model would say so"
     : "percentages: how often the model would give this meaning if asked again at temperature 1, with 95% intervals; " +
       "they are not chances that the answer is true";

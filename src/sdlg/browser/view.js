@@ -116,13 +116,13 @@ function watchWords(text, buttons, panel, fill) {
     if (number >= 0) open(number);
   });
   text.addEventListener("keydown", (event) => {
-    if (event.key === "Escape") return close();
+    if (event.key === "Escape" && !panel.hidden) return event.stopPropagation(), close();
     if (!(event.key in steps) || event.altKey || event.ctrlKey || event.metaKey) return;
     event.preventDefault();
     const mirrored = getComputedStyle(text).direction === "rtl" && /Left|Right/.test(event.key);
     focus(current + (mirrored ? -1 : 1) * steps[event.key]);
   });
-  panel.addEventListener("keydown", (event) => event.key === "Escape" && (close(), focus(current)));
+  panel.addEventListener("keydown", (event) => event.key === "Escape" && (event.stopPropagation(), close(), focus(current)));
 }
 
 // -- a long answer ---------------------------------------------------------------------------------------------------
@@ -146,7 +146,7 @@ function longAnswer(result) {
     at = one.end;
   }
   text.append(visible(characters.slice(at).join("")));
-  section.append(text, faint("Shaded: the model might as well contradict the sentence. Choose one to see how; grey ones were not measured."), panel);
+  section.append(text, faint("Shaded: the model might as well contradict the sentence. Dotted: too few draws to tell. Grey: not measured. Choose a sentence to see more."), panel);
   if (buttons.length) watchWords(text, buttons, panel, (number) => fillSentence(panel, result, measured[number]));
   return section;
 }
@@ -155,7 +155,8 @@ function sentenceButton(one, controls) {
   const title = sentenceNote(one) || `${shareText(one.clusters[0])} for its own meaning`;
   const button = make("button", { ...CLOSED, class: "word sentence", title, "aria-controls": controls }, visible(one.text));
   button.append(make("span", { class: "unseen" }, ` (${title})`));
-  button.style.setProperty("--shade", (isOpen(one) ? 0 : doubtOf(one)).toFixed(3));
+  if (isOpen(one)) button.classList.add("open");
+  else button.style.setProperty("--shade", doubtOf(one).toFixed(3));
   return button;
 }
 
@@ -240,7 +241,7 @@ function fillPanel(panel, result, number, candidates) {
   if (!candidates.length) return panel.append(make("p", {}, "No other word is likely here."));
   const rows = candidates.map((one) => {
     const sample = result.samples.find((other) => sameChange(other.substitution, one));
-    const became = sample ? make("span", {}, badge(result, sample.cluster), " ", ...clipped(sample.generation.text)) : "not tried";
+    const became = sample ? make("span", {}, badge(result, sample.cluster), " ", ...clipped(sample.generation.text)) : result.elsewhere ? "not tried, or it led to something else" : "not tried";
     const name = one.ends_answer ? "(the answer ends)" : visible(one.replacement.slice(0, 60));
     return [name, percent(one.importance), decimal(one.attribution, 3), decimal(one.substitution, 3), one.rank || "–", became];
   });

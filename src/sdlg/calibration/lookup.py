@@ -60,7 +60,7 @@ class Calibrations:
         return next((one for one in of_unit if not self.is_packaged or one.is_asked_alike(question)), None)
 
     def applied_to(self, result: Result) -> Result:
-        """Return the result with the risk of its answer or its sentences, and a note for all that differs."""
+        """Return the result with the risk of its answer, and a note for all that differs. Sentences have theirs."""
         unit: Unit = "sentence" if result.sentences else "answer"
         one = self.for_question(result.question, unit)
         if one is None:
@@ -71,13 +71,12 @@ class Calibrations:
         if made not in (None, "zero-shot") and not (question.shots or question.context):
             notes.append(f"the calibration was made with questions asked {made}, not alone: the risk may be off")
         result = replace(result, notes=(*result.notes, *notes))
-        if unit == "answer":
-            return replace(result, risk=self._risk(one, result))
-        sentences = (
-            replace(sentence, risk=self._risk(one, result.sentence(number))) if sentence.clusters else sentence
-            for number, sentence in enumerate(result.sentences)
-        )
-        return replace(result, sentences=tuple(sentences))
+        return replace(result, risk=self._risk(one, result)) if unit == "answer" else result
+
+    def risk_of_sentence(self, question: Question, sentence: Result) -> AnswerRisk | None:
+        """Return the risk of a sentence of the answer to a question, from the sentence as a result of its own."""
+        one = self.for_question(question, "sentence")
+        return None if one is None else self._risk(one, sentence)
 
     def _risk(self, one: Calibration, result: Result) -> AnswerRisk:
         risk = one.risk_of(result)

@@ -8,7 +8,7 @@ from typing import Any
 
 from ..concurrency.limits import Limit
 from ..errors import BadOption, BadQuestion
-from ..options import options_from, split_keywords
+from ..options import DEFAULT_METHOD, options_from, split_keywords
 from .ask import answer_many, show_result
 from .files import check_output, read_pipe, read_text
 from .flags import add_asking, add_models, add_showing, lazy_pipeline, load_models, named_settings
@@ -42,7 +42,10 @@ def _check(parsed: argparse.Namespace) -> int:
     from ..views.progress import progress_line
     from .question_files import answer_to_check, read_answers
 
-    parsed.settings = [*parsed.settings, ("unit", "sentences")]
+    if parsed.method not in (None, DEFAULT_METHOD):
+        raise BadOption(f"a text is checked by {DEFAULT_METHOD}: leave out --method {parsed.method}")
+    each = [("sentence_samples", count) for name, count in parsed.settings if name == "samples"]
+    parsed.settings = [*each, *parsed.settings, ("unit", "sentences")]
     options_from(parsed.preset, split_keywords(named_settings(parsed))[0])
     Limit(parsed.timeout)
     check_output(parsed.out)

@@ -167,7 +167,9 @@ def _steps(choice: im.ChatCompletionChoice) -> tuple[float, ...]:
 def uncertainty_of(result: Result) -> dict[str, Any]:
     """Return what metadata keeps of a result."""
     variant = result.estimates["semantic_entropy"].options.get("variant")
-    claims = [(one.text, 1 - one.doubt) for one in result.sentences if one.clusters]  # of a long answer
+    measured = [one for one in result.sentences if one.clusters]  # of a long answer
+    told = [one for one in measured if not one.is_open] or measured
+    claims = [(one.text, 1 - one.doubt) for one in told]
     meanings = claims or [(one.text, one.share) for one in result.meanings]
     return {
         "semantic_entropy": result.semantic_entropy,

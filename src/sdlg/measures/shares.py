@@ -5,8 +5,9 @@ and `Cluster` records.
 
     p(c) = Σ_{known in c} p(y) + R · (draws in c) / M,     R = 1 − Σ_known p(y)
 
-over the M draws that are none of the known answers. Shares are not scores: SDLG's weights find meanings and rank
-questions, and only draws tell how often the model would say something.
+over the M draws that are none of the known answers. Where some answers are left out (they decline, or speak of
+something else) all of it is divided by what the others have together, by the same sum. Shares are not scores: SDLG's
+weights find meanings and rank questions, and only draws tell how often the model would say something.
 """
 
 from __future__ import annotations
@@ -61,7 +62,9 @@ def tally_of(known: Sequence[Sample], draws: Draws, others: Sequence[Sample] = (
         if sample.generation.identity not in seen:
             seen.add(sample.generation.identity)
             floor[sample.cluster or 0] += mass
-    return Tally(exact, counts, max(1.0 - math.fsum(masses), 0.0), np.maximum(floor, exact))
+    floor = np.maximum(floor, exact)
+    whole = max(1.0 - draws.left_out, float(floor.sum())) if draws.left_out else 1.0
+    return Tally(exact / whole, counts, max(whole - math.fsum(masses), 0.0) / whole, floor / whole)
 
 
 def _masses(samples: Sequence[Sample]) -> list[float]:
@@ -143,12 +146,25 @@ def counted(sampled: Sampled, options: Clustering) -> Sampled:
 
 def without(sampled: Sampled, left_out: Sequence[bool]) -> Sampled:
     """Return what was sampled and drawn but for some of it, by place: the samples first, then the draws beside them."""
+    if not any(left_out):
+        return sampled
     samples = tuple(compress(sampled.samples, map(not_, left_out)))
     if sampled.draws is None:
         return replace(sampled, samples=samples)
     beside = sampled.draws.beside
     drawn = compress(sampled.draws.samples, map(not_, left_out[len(sampled.samples) :])) if beside else samples
-    return replace(sampled, samples=samples, draws=replace(sampled.draws, samples=tuple(drawn)))
+    beyond, before = _share_left_out(sampled, left_out), sampled.draws.left_out
+    draws = replace(sampled.draws, samples=tuple(drawn), left_out=before + (1 - before) * beyond)
+    return replace(sampled, samples=samples, draws=draws)
+
+
+def _share_left_out(sampled: Sampled, left_out: Sequence[bool]) -> float:
+    """The share of what is left out. Where no draw is kept it is as if half a one were: nothing is certain then."""
+    parted = numbered(sampled, list(map(int, left_out)))
+    assert parted.draws is not None
+    tally = tally_of(parted.samples if parted.draws.beside else (), parted.draws)
+    kept = max(tally.counts[0], 0.5) / tally.draws if tally.draws else 1.0
+    return float(tally.exact[1] + tally.rest * (1 - min(kept, 1.0)))
 
 
 def meanings_of(inputs: MeasureInputs, sampled: Sampled) -> tuple[Cluster, ...]:

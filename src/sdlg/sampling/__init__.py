@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 
-from ..errors import NotSupported
+from ..errors import BadOption, NotSupported
 from ..models.base import LanguageModel
 from ..options import Options
 from ..records import Sampled
@@ -37,6 +37,8 @@ SAMPLERS: Mapping[str, Sampler] = {
 
 def check_method(name: str, model: LanguageModel, options: Options) -> None:
     """Raise if a model cannot do what a method needs, with what would work instead."""
+    if options.unit == "sentences" and (name != "sdlg" or options.stop_at == "sentence"):
+        raise BadOption("sentences are measured by the method sdlg, and not with stop_at=sentence, which leaves one")
     if name == "sdlg":
         check_sdlg(model, options)
     else:

@@ -19,7 +19,7 @@ from .request import InitialAnswer, SamplingRequest
 from .sdlg import branch_off, check_sdlg, run_together
 
 _ONE_SENTENCE = StopRule(one_sentence=True)
-_SPARE_TOKENS = 16  # a branch may be so much longer than twice its sentence
+_SPARE_TOKENS = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,9 +79,10 @@ def sample_sentences(
     check_sdlg(request.model, request.options)
     prompt = request.prompt()
     claims = [sentence for sentence in sentences if sentence.kind == "claim"]
+    longest = max((len(one.tokens) for one in claims), default=0)
     samplings = [
         branch_off(
-            _request_for(request, one),
+            _request_for(request, one, longest),
             _prompt_for(prompt, answer, one),
             InitialAnswer(_slice(request.model, answer, one), Cost()),
         )
@@ -91,10 +92,12 @@ def sample_sentences(
     return [next(sampled) if sentence.kind == "claim" else None for sentence in sentences]
 
 
-def _request_for(request: SamplingRequest, sentence: SentenceOfAnswer) -> SamplingRequest:
-    options = request.options
-    longest = min(options.max_tokens, 2 * len(sentence.tokens) + _SPARE_TOKENS)
-    own = options.updated(samples=options.sentence_samples, max_tokens=longest)
+def _request_for(request: SamplingRequest, sentence: SentenceOfAnswer, longest: int) -> SamplingRequest:
+    """A branch may be a little more than twice as long as its sentence, and half as long again as the longest one."""
+    options, most = request.options, max(3 * longest // 2, 2 * _SPARE_TOKENS)
+    own = options.updated(
+        samples=options.sentence_samples, max_tokens=min(2 * len(sentence.tokens) + _SPARE_TOKENS, most)
+    )
     return replace(request, question=sentence.asked(request.question), options=own)
 
 

@@ -64,6 +64,7 @@ def asked_by(pipeline: Pipeline, settings: Settings, body: UncertaintyBody) -> A
     if body.answer is not None and (body.messages or body.method):
         raise BadOption("a text is checked under its question, by SDLG: leave out messages and method")
     named, options = body.model_dump(include=_SHORTCUTS, exclude_none=True), body.options or {}
+    named |= {"unit": body.uncertainty} if body.uncertainty else {}
     if twice := set(named) & set(options):
         raise BadOption(f"given twice, in the body and in its options: {', '.join(sorted(twice))}")
     return asked_question(

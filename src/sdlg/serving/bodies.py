@@ -41,6 +41,9 @@ class UncertaintyBody(_Ours):
     seed: int | None = Field(None, description="same seed, same result")
     max_tokens: int | None = Field(None, description="longest answer, in tokens")
     temperature: float | None = Field(None, description="for multinomial decoding")
+    uncertainty: Literal["sentences"] | None = Field(
+        None, description="measure each sentence, also if there is one only"
+    )
     stream: bool | None = Field(None, description="send what is happening, as server-sent events")
     answer: Text | None = Field(None, description="a text to check, sentence by sentence, instead of answering")
     answers: list[Text | GivenAnswer] | None = Field(

@@ -37,7 +37,7 @@ def uncertainty_dict(result: Result, detail: Detail) -> Json:
     summary = {
         **headline,
         "sentences": sentences,
-        "clusters": [{**asdict(cluster), "share": cluster.share} for cluster in result.clusters],
+        "clusters": [{**asdict(one), "share": one.share} for one in result.clusters if not sentences],
         "alternatives": [_alternative(sample) for sample in result.samples[1:]],
         "measures": {name: estimate.value for name, estimate in result.estimates.items()},
         "unavailable": dict(result.unavailable),

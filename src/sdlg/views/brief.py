@@ -11,12 +11,13 @@ from .reading import reading
 
 
 def brief_dict(result: Result) -> dict[str, Any]:
-    """Return how sure the model is: a sentence in words, the headline, the meanings (the largest first), the notes."""
+    """Return how sure the model is: a sentence in words, the headline, the meanings (the largest first) or the
+    sentences of a long answer, each with its own, the notes."""
     return {
         "reading": reading(result),
         "semantic_entropy": result.semantic_entropy,
         "risk": result.risk and asdict(result.risk),
-        "meanings": list(map(meaning_dict, result.meanings)),
+        "meanings": [] if result.sentences else list(map(meaning_dict, result.meanings)),
         "sentences": list(map(sentence_dict, result.sentences)),
         "notes": list(result.notes),
     }
@@ -29,7 +30,7 @@ def meaning_dict(cluster: Cluster) -> dict[str, Any]:
 
 def sentence_dict(sentence: Sentence) -> dict[str, Any]:
     """Return a sentence of a long answer, its own meaning first."""
-    fields = ("text", "start", "end", "kind", "semantic_entropy", "coverage")
+    fields = ("text", "start", "end", "kind", "semantic_entropy", "coverage", "is_open")
     found = {name: getattr(sentence, name) for name in fields}
     elsewhere = sentence.elsewhere and meaning_dict(sentence.elsewhere)
     found["risk"] = sentence.risk and asdict(sentence.risk)

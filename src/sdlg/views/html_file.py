@@ -13,7 +13,7 @@ from hashlib import sha256
 from html import escape
 
 from ..browser import static_text, view_script
-from ..result import Result, percent, share_text
+from ..result import Result, sentence_share, share_text
 from .reading import entropy_text, reading, short_note
 
 _START = """
@@ -77,8 +77,7 @@ def _plain(result: Result) -> str:
     """Return what is read where no script runs."""
     parts = [("h2", result.question.text), ("p", result.answer.text or "(an empty answer)"), ("p", reading(result))]
     if result.sentences:
-        shares = (percent(one.clusters[0].share) if one.clusters else "–" for one in result.sentences)
-        parts += [("p", f"{share} {one.text}") for share, one in zip(shares, result.sentences, strict=True)]
+        parts += [("p", f"{sentence_share(one)} {one.text}") for one in result.sentences]
     else:
         parts += [("p", f"{share_text(cluster)} {cluster.text or '(empty)'}") for cluster in result.meanings]
     parts.append(("p", entropy_text(result)))

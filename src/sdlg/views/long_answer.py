@@ -7,9 +7,9 @@ from rich.table import Table
 from rich.text import Text
 
 from ..records import Sentence
-from ..result import MEAN_SENTENCE_ENTROPY, SEMANTIC_ENTROPY, Result, percent, share_text
+from ..result import MEAN_SENTENCE_ENTROPY, Result, percent, sentence_share, share_text
 from .reading import elsewhere_note, meaning_label, sentence_note, short_note, to_check
-from .terminal import footer, indented, shade_style, summary_line, verbose_view, visible
+from .terminal import caveats, details, footer, indented, notes, shade_style, summary_line, visible
 
 _SHOWN = 3  # sentences to check first, and other meanings of each
 
@@ -18,16 +18,24 @@ def long_view(result: Result, *, verbose: bool) -> Group:
     """Return the answer, a sentence that sums it up, what to check, the headline and a footer."""
     parts: list[RenderableType] = [indented(_margin(result)), Text(), summary_line(result)]
     parts += [indented(_others(one)) for one in to_check(result)[: None if verbose else _SHOWN]]
-    greatest, mean = (result.estimates[name].value for name in (SEMANTIC_ENTROPY, MEAN_SENTENCE_ENTROPY))
-    told = f"semantic entropy of a sentence: greatest {greatest:.2f}, mean {mean:.2f} nats"
-    parts.append(Text.assemble(told, (" (higher: less certain)", "dim")))
+    parts.append(_headline(result))
     if note := short_note(result):
         parts.append(Text(f"note: {note}", "yellow"))
     if verbose:
         for number, one in enumerate(result.sentences):
             if one.clusters:
-                parts += [Text(), Text(f"sentence {number + 1}", "bold"), verbose_view(result.sentence(number))]
+                parts += [Text(), Text(f"sentence {number + 1}", "bold"), *details(result.sentence(number))]
+        unknown = (f"{name}: no value, {reason}" for name, reason in result.unavailable.items())
+        parts += [Text(), *(Text(visible(line), "dim") for line in unknown), *notes(result), *caveats(result)]
     return Group(*parts, footer(result))
+
+
+def _headline(result: Result) -> Text:
+    greatest, mean = result.semantic_entropy, result.estimates[MEAN_SENTENCE_ENTROPY].value
+    if greatest != greatest:
+        return Text("semantic entropy not known: no sentence was measured")
+    told = f"semantic entropy of a sentence: greatest {greatest:.2f}, mean {mean:.2f} nats"
+    return Text.assemble(told, (" (higher: less certain)", "dim"))
 
 
 def _margin(result: Result) -> Table:
@@ -36,11 +44,10 @@ def _margin(result: Result) -> Table:
     table.add_column(justify="right", no_wrap=True)
     table.add_column(overflow="fold")
     for one in result.sentences:
-        share = "?" if one.is_open else percent(one.clusters[0].share) if one.clusters else "–"
         note = sentence_note(one)
         style = "" if one.is_open else shade_style(one.doubt) if one.clusters else "dim"
         text = Text(visible(one.text), style, overflow="fold")
-        table.add_row(Text(share, "dim"), text.append(f"  ({note})", "dim") if note else text)
+        table.add_row(Text(sentence_share(one), "dim"), text.append(f"  ({note})", "dim") if note else text)
     return table
 
 

@@ -6,7 +6,7 @@ told apart get the same words. browser/verdict.js says the same, and a test comp
 
 from __future__ import annotations
 
-from ..options import NLI_MINILM
+from ..options import DEFAULT_METHOD, NLI_MINILM
 from ..records import Cluster, Sentence
 from ..result import Result, percent, share_text
 
@@ -14,6 +14,7 @@ from ..result import Result, percent, share_text
 _COLOURS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#f0e442", "#999999")
 
 _CANNOT_TELL = "cannot tell yet"
+_NOT_DRAWN = " (draws=0: how often is not known)"
 _SHAKY = 1 / 3
 _NOT_MEASURED = {
     "claim": "",
@@ -51,7 +52,7 @@ def reading(result: Result) -> str:
     if own.low > 0.5:
         return f"the model leans towards this answer: {share_text(own)}"
     between = f"{round(100 * own.low)}–{round(100 * own.high)}%"
-    return f"{_CANNOT_TELL} how sure it is: {between}; more {'draws' if result.draws else 'samples'} may tell"
+    return f"{_CANNOT_TELL} how sure it is: {between}; more {_weighed_by(result)} may tell"
 
 
 def _reading_of_sentences(result: Result) -> str:
@@ -60,7 +61,9 @@ def _reading_of_sentences(result: Result) -> str:
     unclear = sum(one.is_open for one in result.sentences)
     if not measured:
         return "no sentence claims anything that could be measured"
-    unsaid = f"; {_CANNOT_TELL} of {unclear}" if unclear else ""
+    unsaid = (
+        f"; {_CANNOT_TELL} of {unclear}" if unclear else _NOT_DRAWN if _first_of(result).probability is None else ""
+    )
     if not shaky:
         return f"of {measured} measured sentences the model would contradict none more than one time in three{unsaid}"
     where = "here the model might as well contradict itself"
@@ -92,12 +95,23 @@ def setting_that_may_tell(result: Result) -> str:
         return f"draws={4 * result.options.draws}"
     if result.sentences or not reading(result).startswith(_CANNOT_TELL):
         return ""
-    return f"draws={4 * len(result.draws)}" if result.draws else f"samples={4 * len(result.samples)}"
+    more = _weighed_by(result)
+    return f"{more}={4 * getattr(result.options, more)}"
+
+
+def _weighed_by(result: Result) -> str:
+    """Return the option that says how many answers weigh the meanings, also where no draw was on the matter."""
+    return "draws" if result.draws or result.method == DEFAULT_METHOD else "samples"
+
+
+def _first_of(result: Result) -> Cluster:
+    """Return the meaning of the answer, or of the first sentence that was measured."""
+    return next((one.clusters[0] for one in result.sentences if one.clusters), result.clusters[0])
 
 
 def _reading_without_draws(result: Result) -> str:
     """Return what was found; how often the model would say so is not known."""
-    unknown = "" if result.model is None else " (draws=0: how often is not known)"
+    unknown = "" if result.model is None else _NOT_DRAWN
     count = len(result.samples)
     if count == 1:
         looked = result.model is not None and result.options.samples > 1
@@ -145,7 +159,7 @@ def risk_percent(probability: float) -> str:
 
 def explanation(result: Result) -> str:
     """Return what the percentages are."""
-    return SCORES if result.clusters[0].probability is None else SHARES
+    return SCORES if _first_of(result).probability is None else SHARES
 
 
 def judge_line(result: Result) -> str:

@@ -127,13 +127,25 @@ def footer(result: Result) -> Text:
 
 def verbose_view(result: Result) -> Group:
     """Return everything that there is to say."""
+    return Group(*details(result), *caveats(result), _cost(result), footer(result))
+
+
+def details(result: Result) -> list[RenderableType]:
+    """Return everything about one answer, or one sentence of a long one."""
     parts: list[RenderableType] = [indented(_answer(result, unexplored=True)), Text()]
     parts += [summary_line(result), indented(_all_meanings(result)), _headline(result), *_risk(result)]
-    parts += [*_shares(result), *_turns(result), *_alternatives(result), *_measures(result)]
-    parts += [Text(f"note: {visible(note)}", "yellow") for note in result.notes]
-    caveats = [explanation(result), "semantic entropy ranks answers by doubt: higher is less certain, no percentage"]
-    parts += [Text(visible(line), "dim") for line in (*caveats, judge_line(result))]
-    return Group(*parts, _cost(result), footer(result))
+    return [*parts, *_shares(result), *_turns(result), *_alternatives(result), *_measures(result), *notes(result)]
+
+
+def notes(result: Result) -> list[RenderableType]:
+    """Return what is to be known about a result."""
+    return [Text(f"note: {visible(note)}", "yellow") for note in result.notes]
+
+
+def caveats(result: Result) -> list[RenderableType]:
+    """Return what the numbers are, and who says what means the same."""
+    ranks = "semantic entropy ranks answers by doubt: higher is less certain, no percentage"
+    return [Text(visible(line), "dim") for line in (explanation(result), ranks, judge_line(result))]
 
 
 def _all_meanings(result: Result) -> Table:
