@@ -145,6 +145,15 @@ def test_one_sequence_has_one_probability_cold_warm_alone_and_beside_others():
             assert other.logprobs == pytest.approx(one.logprobs, abs=1e-3)
 
 
+def test_no_earlier_answer_holds_cells_while_another_is_given(tiny):
+    """Several threads add up attention in parts, by cells: elsewhere in memory an answer would have other last bits."""
+    prompt, held = tiny.prompt(Question("the cat"), "raw"), []
+    for _ in range(2):
+        tiny.decode(DecodeRequest(prompt, [()], Decoding(), watch=lambda *_: held.append(len(tiny._context._dead))))
+    assert len(held) > 2
+    assert not any(held)
+
+
 def test_more_paths_than_have_room_take_turns_and_stay_the_same(tiny, monkeypatch):
     prompt = tiny.prompt(Question("the cat"), "raw")
     together = decode(tiny, prompt, [()] * 9, strategy="multinomial", max_tokens=5)

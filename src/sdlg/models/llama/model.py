@@ -53,6 +53,11 @@ class LlamaModel(TreeModel[LlamaPrefix]):
         taken = max(len(request.prompt.token_ids) + len(request.prompt.said) for request in requests)
         return max(1, min(_MOST_PATHS, (self._context.cells - taken - longest) // max(longest, 1)))
 
+    def _at_tip(self, kept: LlamaPrefix, size: int) -> LlamaPrefix:
+        """Return the same prompt without the answer, in place: another answer lies in the same cells."""
+        kept.cut(size)
+        return kept
+
     def score(self, prompt: Prompt, texts: Sequence[str], *, ended: Sequence[bool] | None = None) -> Scored:
         """Return the likelihood of given answers; nobody else uses the context meanwhile."""
         with self._context.decoding():

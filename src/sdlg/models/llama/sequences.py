@@ -140,6 +140,11 @@ class LlamaContext(TreeNetwork):
                 self._c.llama_memory_seq_cp(self._memory, source, sequence, 0, length)
             return sequence
 
+    def cut(self, sequence: int, length: int) -> None:
+        """Free the cells of a sequence from a position on."""
+        with self._turn:
+            self._c.llama_memory_seq_rm(self._memory, sequence, length, -1)
+
     def drop(self, sequence: int) -> None:
         """Forget a sequence. Its cells are free again when nothing grows any more."""
         self._dead.append(sequence)
@@ -190,6 +195,11 @@ class LlamaPrefix:
     def fork(self, length: int) -> LlamaPrefix:
         """Return a new prefix with the first `length` tokens of this one; their cells are shared."""
         return LlamaPrefix(self.context, self.context.new_sequence(self.sequence, length), self.ids[:length])
+
+    def cut(self, length: int) -> None:
+        """Forget all but its first `length` tokens. Their cells are free at once: what comes next lies there again."""
+        self.context.cut(self.sequence, length)
+        del self.ids[length:]
 
     def can_be_cut(self, length: int) -> bool:
         """Whether its first `length` tokens can be had without running them again: always."""
