@@ -3,8 +3,8 @@
     python bench/sentence_intervals.py [--model smollm2] [--sentences 40] [--draws 200]
 
 The model answers in several sentences; each gets its share and interval as `sdlg ask` shows them. Truth: of many
-independent draws at temperature 1 from where the sentence begins, the share that says the same among those that say
-the same or contradict it, by the same judge. Likewise for the share of all draws that goes elsewhere. Rows are kept
+independent draws at temperature 1 from where the sentence is measured, the share that says the same among those that
+say the same or contradict it, by the same judge. Likewise for the share of all draws that goes elsewhere. Rows are kept
 in --out; started again, it goes on.
 """
 
@@ -64,7 +64,7 @@ def measured(pipeline: Pipeline, subject: str, draws: int) -> list[dict[str, Any
     read = Read(pipeline, {"question": f"Tell me about {subject}.", "answer": result.answer.text, "segments": []})
     shown = {one.start: one for one in result.sentences if one.clusters}
     claims = [one for one in read.sentences if one.start in shown]
-    parts = [draw_sentences(read, claims, AT_ONCE, seed) for seed in range(draws // AT_ONCE)]
+    parts = [draw_sentences(read, claims, AT_ONCE, seed, after_matter=True) for seed in range(draws // AT_ONCE)]
     rows = []
     for claim, texts in zip(claims, (list(chain(*each)) for each in zip(*parts, strict=True)), strict=True):
         relations = relate(claim.text, texts, pipeline.models.nli.judge).relations

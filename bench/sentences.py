@@ -5,7 +5,7 @@
 The language model reads another model's answers (teacher forcing). Per judged segment, all from the same model and
 judge: ours (the share of what contradicts it, the chance to turn to a contradiction at one of its words, the paper's
 entropy, 1 − probability found for the own meaning); perplexity, mean and greatest token entropy of its tokens;
-multinomial sampling of the sentence from the same prefix, as many as our sequences; SelfCheck by NLI with 5 and 10
+multinomial sampling of the sentence from where it begins, as many as our sequences; SelfCheck by NLI with 5 and 10
 answers drawn anew. AUROC and average precision for "wrong" with 95 % intervals (answers are resampled), paired
 differences to ours, and each method's time as a multiple of reading the answer once. Rows are kept in --out, a line for
 each answer and method, with all texts; started again, it goes on. --rows is the same for all methods.
@@ -160,9 +160,12 @@ def own_mass(sentence: Sentence) -> float:
     return float(min(first + math.fsum(math.exp(one.shared_logprob) * one.mass for one in branches), 1.0))
 
 
-def draw_sentences(read: Read, claims: list[SentenceOfAnswer], count: int, seed: int = 1) -> list[list[str]]:
-    """So many draws for each sentence, from where it begins, all of them side by side."""
+def draw_sentences(
+    read: Read, claims: list[SentenceOfAnswer], count: int, seed: int = 1, *, after_matter: bool = False
+) -> list[list[str]]:
+    """So many draws for each sentence, from where it begins or from where it is measured, all of them side by side."""
     model, options = read.pipeline.models.language_model, read.pipeline.options
+    begun = [read.answer.token_ids[one.tokens.start :][: one.given if after_matter else 0] for one in claims]
     requests = [
         DecodeRequest(
             replace(
@@ -170,13 +173,16 @@ def draw_sentences(read: Read, claims: list[SentenceOfAnswer], count: int, seed:
                 said=read.answer.token_ids[: one.tokens.start],
                 stop=read.prompt.stop | StopRule(one_sentence=True),
             ),
-            [()] * count,
+            [beginning] * count,
             replace(options.decoding, strategy="multinomial", max_tokens=2 * len(one.tokens) + 16),
             seed,
         )
-        for one in claims
+        for one, beginning in zip(claims, begun, strict=True)
     ]
-    return [[whole_generation(model, one).text for one in each.continuations] for each in model.decode_all(requests)]
+    return [
+        [model.text((*beginning, *one.token_ids)).strip() for one in each.continuations]
+        for beginning, each in zip(begun, model.decode_all(requests), strict=True)
+    ]
 
 
 def other_share(read: Read, one: SentenceOfAnswer, texts: list[str]) -> float:

@@ -280,7 +280,7 @@ def test_the_share_on_the_matter_is_of_what_the_model_says_on_it():
     """Known: the sentence has .30, and .60 goes elsewhere. Rivals are only drawn."""
 
     def sample(text, mass, cluster):
-        return Sample(Generation(text, (hash(text) % 1000,), (math.log(mass),), "eos"), (text,), cluster=cluster)
+        return Sample(Generation(text, tuple(text.encode()), (math.log(mass),) + (0.0,) * (len(text) - 1), "eos"), (text,), cluster=cluster)
 
     known = (sample("own", 0.3, 0), sample("other things", 0.6, 1))
     drawn = (sample("rival", 0.05, 2), sample("another rival", 0.04, 2), sample("own", 0.3, 0), sample("more", 1e-3, 1))

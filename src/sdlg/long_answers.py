@@ -40,10 +40,10 @@ def measure_sentences(
     measured: list[Sentence] = []
     unavailable: dict[str, str] = {}
     started = time.perf_counter()
-    samples = sample_sentences(request, answer, sentences)
+    samples = sample_sentences(request, initial, sentences)
     cost = initial.cost + Cost(seconds={"branches": time.perf_counter() - started})  # side by side: counted once
     for one, sampled in zip(sentences, samples, strict=True):
-        sentence = Sentence(one.text, one.start, one.end, one.kind)
+        sentence = Sentence(one.text, one.start, one.end, one.kind, measured_from=one.measured_from)
         if sampled is not None:
             sampled = replace(sampled, cost=replace(sampled.cost, seconds={}))
             sentence, found = _measured(plain, one.asked(request.question), sentence, sampled)

@@ -284,7 +284,7 @@ class Pipeline:
             read = model.read(request.prompt(), answer.strip(), alternatives_above=options.min_probability)
             cost = read.cost + Cost(seconds={"answer": time.perf_counter() - started})
             is_other = read.generations[0].text != answer.strip()
-            initial = InitialAnswer(read.generations[0], cost, (READ_OTHERWISE,) if is_other else ())
+            initial = InitialAnswer(read.generations[0], cost, (READ_OTHERWISE,) if is_other else (), was_read=True)
             sentences = sentences_of(model, initial.generation, options)
             return measure_sentences(pipeline, request, initial, sentences, show)
 

@@ -89,6 +89,7 @@ class Generation:
     alternatives: tuple[tuple[Alternative, ...], ...] = field(default=(), repr=False, compare=False)  # likeliest first
     entropies: tuple[float, ...] = field(default=(), repr=False)  # nats, of the model's distribution; () if not known
     truncated_mass: tuple[float, ...] = field(default=(), repr=False)  # per step, what no alternative stands for
+    given: int = 0  # so many of its first tokens were given, not chosen: p(y) is that of what comes after them
 
     def __post_init__(self) -> None:
         if self.logprobs and self.token_ids and len(self.token_ids) != len(self.logprobs):
@@ -102,7 +103,11 @@ class Generation:
     @property
     def decision_logprobs(self) -> tuple[float, ...]:
         """One log-probability per decision of the model, ending included: their sum is log p(y)."""
-        return (*self.logprobs, *self.ending_logprobs)
+        return (*self.logprobs[self.given :], *self.ending_logprobs)
+
+    def shared_logprob(self, position: int) -> float:
+        """Log p(y_<t), from what was given on."""
+        return math.fsum(self.logprobs[self.given : position])
 
     @property
     def stop_logprob(self) -> float | None:
@@ -164,7 +169,7 @@ class Draws:
     samples: tuple[Sample, ...]
     by: str  # "arithmetic": even codes, or "multinomial": independent
     beside: bool = True  # False: these are the method's own samples
-    knows_answer: bool = False  # the first sample is the greedy answer, with its exact probability
+    knows_answer: bool = False  # the first sample was fixed before, and its probability is exact
     left_out: float = 0.0  # what was taken out of samples and draws has so much of all probability
 
 
@@ -255,8 +260,9 @@ _TELLS_NOTHING = 2 / 3  # an interval so wide
 class Sentence:
     """A sentence of a long answer, measured as an answer to the question and the sentences before it.
 
-    Its meanings are the sentence and what contradicts it; their shares sum to 1. What neither says nor denies it but
-    goes on to something else is told apart, in `elsewhere`, with its share of all that the model would say there.
+    Its first words, up to `measured_from`, say what it is about: they are given, and all that is measured goes on from
+    there. Its meanings are the sentence and what contradicts it; their shares sum to 1. What neither says nor denies it
+    but goes on to something else is told apart, in `elsewhere`, with its share of all that the model would say there.
 
     Its `kind` says why it was not: a lead-in or heading claims nothing, code is not measured, the last sentence was
     cut, or it lies beyond the most sentences that are measured. Only a claim has the fields after it.
@@ -276,6 +282,7 @@ class Sentence:
     notes: tuple[str, ...] = ()
     elsewhere: Cluster | None = None  # None: nothing that was found goes on to something else
     risk: AnswerRisk | None = None  # None: no calibration of sentences fits
+    measured_from: int = 0  # the character of its own text at which the measured part begins
 
     @property
     def semantic_entropy(self) -> float | None:

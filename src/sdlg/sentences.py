@@ -71,6 +71,12 @@ def _claims(sentence: str) -> bool:
     return is_word or len(plain.split()) >= _FEWEST_WORDS
 
 
+def marker_length(line: str) -> int:
+    """Return how many characters mark a line as an item of a list; 0: it is none."""
+    item = _ITEM.match(line)
+    return item.end() if item else 0
+
+
 @lru_cache(maxsize=4096)
 def first_sentence(text: str) -> int:
     """Return how many characters the first sentence has, with the white space after it; all, if there is one only."""
@@ -81,8 +87,7 @@ def first_sentence(text: str) -> int:
     assert line is not None
     if not line.group().strip():
         return len(text)
-    item = _ITEM.match(line.group())
-    marker = item.end() if item else 0  # "1. " is no sentence
+    marker = marker_length(line.group())  # "1. " is no sentence
     first = next(iter(segment("en", line.group()[marker:])), "")
     length = marker + len(first)
     is_whole = length >= len(line.group().rstrip())

@@ -146,14 +146,17 @@ function longAnswer(result) {
     at = one.end;
   }
   text.append(visible(characters.slice(at).join("")));
-  section.append(text, faint("Shaded: the model might as well contradict the sentence. Dotted: too few draws to tell. Grey: not measured. Choose a sentence to see more."), panel);
+  section.append(text, faint("Shaded: from here on the model might as well contradict the sentence. Dotted: too few draws to tell. Grey: not measured. Choose a sentence to see more."), panel);
   if (buttons.length) watchWords(text, buttons, panel, (number) => fillSentence(panel, result, measured[number]));
   return section;
 }
 
 function sentenceButton(one, controls) {
   const title = sentenceNote(one) || `${shareText(one.clusters[0])} for its own meaning`;
-  const button = make("button", { ...CLOSED, class: "word sentence", title, "aria-controls": controls }, visible(one.text));
+  const characters = Array.from(one.text);
+  const piece = (from, to) => visible(characters.slice(from, to).join(""));
+  const measured = make("span", { class: "measured" }, piece(one.measured_from));
+  const button = make("button", { ...CLOSED, class: "word sentence", title, "aria-controls": controls }, piece(0, one.measured_from), measured);
   button.append(make("span", { class: "unseen" }, ` (${title})`));
   if (isOpen(one)) button.classList.add("open");
   else button.style.setProperty("--shade", doubtOf(one).toFixed(3));

@@ -1,4 +1,4 @@
-"""What could stand in a sentence's place: which texts say it, too, which contradict it, which go on to something else.
+"""What a sentence is about, and what could stand in its place: what says it, too, what denies it, what goes elsewhere.
 
 In: a sentence, other texts, a judge of pairs. Out: a relation for each text. A text contradicts the sentence if the
 judge, which reads both alone, says so in one direction and sees no entailment in the other, and if they speak of the
@@ -14,12 +14,28 @@ from typing import Literal
 
 from ..nli.base import NliProbabilities
 from ..records import Cost
+from ..scoring.alignment import word_spans
+from ..sentences import marker_length
 from .answer_words import split_words, telling_words
 from .clusters import Judge, answer_key, distinct_answers
 from .same_answer import shared_words
 
 Relation = Literal["agrees", "contradicts", "elsewhere"]
 _SHARED, _FEWEST = 0.4, 2  # of the telling words; set by hand
+_MOST_GIVEN = 3  # telling words: of a long sentence more would be claims
+
+
+def matter_ends(sentence: str) -> int:
+    """Return how many of its first characters say what it is about: two in five of its telling words, at most three.
+
+    "Curie was born | on November 7, 1867, in Warsaw." What goes on from there speaks of the same matter.
+    """
+    first = marker_length(sentence)
+    telling = telling_words("", sentence[first:]).keys()
+    count = min(int(_SHARED * len(telling)), _MOST_GIVEN)
+    ends = [end for _, end in word_spans(sentence) if end > first]
+    told = (end for end in ends if len(telling & telling_words("", sentence[first:end]).keys()) >= count)
+    return next(told, 0) if count else 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -122,7 +122,7 @@ def inputs_of(samples: Sequence[Sample], draws: Draws | None = None) -> MeasureI
     """Return all that the samples themselves tell. A field that only some samples have is unknown."""
     generations = [sample.generation for sample in samples]
     steps = tuple(generation.decision_logprobs for generation in generations)
-    entropies = tuple(generation.entropies for generation in generations)
+    entropies = tuple(generation.entropies[generation.given :] for generation in generations)
     clusters = tuple(sample.cluster for sample in samples if sample.cluster is not None)
     has_branches = len(samples) == 1 or any(sample.branching for sample in samples)
     has_tokens = all(sample.tokens or not sample.text for sample in samples)
@@ -132,7 +132,7 @@ def inputs_of(samples: Sequence[Sample], draws: Draws | None = None) -> MeasureI
         clusters=clusters if len(clusters) == len(samples) else None,
         branchings=tuple(sample.branching for sample in samples) if has_branches else None,
         texts=tuple(sample.text for sample in samples),
-        tokens=tuple(sample.tokens for sample in samples) if has_tokens else None,
+        tokens=tuple(sample.tokens[sample.generation.given :] for sample in samples) if has_tokens else None,
         token_entropies=entropies if all(entropies) else None,
         samples=tuple(samples),
         draws=draws,

@@ -3,7 +3,8 @@
 In: the answer's words and all samples with their clusters. Out: the same words with two probabilities.
 
 At a word of the tokens a … b the model says the very word with probability Π p(y_t). It leaves it at token t with
-another one, v, with probability Π_{a ≤ s < t} p(y_s) · p(v); a branch shows what then is meant.
+another one, v, with probability Π_{a ≤ s < t} p(y_s) · p(v); a branch shows what then is meant. Of words that were
+given nothing is known.
 """
 
 from __future__ import annotations
@@ -21,9 +22,10 @@ def words_with_meanings(words: Sequence[Word], samples: Sequence[Sample]) -> tup
     has_branches = any(sample.branching for sample in samples[1:])
     if not has_branches or not answer.tokens or len(answer.tokens) != len(answer.generation.logprobs):
         return tuple(words)
-    places = _tokens_of_words(words, answer.tokens)
+    places, given = _tokens_of_words(words, answer.tokens), answer.generation.given
     return tuple(
-        _with_meanings(word, tokens, samples) if tokens else word for word, tokens in zip(words, places, strict=True)
+        _with_meanings(word, tokens, samples) if tokens and tokens[0] >= given else word
+        for word, tokens in zip(words, places, strict=True)
     )
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from ..models.base import Continuation, DecodeRequest, LanguageModel
 from ..options import BEAMS, Options
 from ..records import Draws, Generation, Prompt, Sample
-from .request import as_sample, whole_generation
+from .request import InitialAnswer, as_sample, whole_generation
 
 _CERTAIN = 1.0 - 1e-9  # an answer so likely leaves nothing to draw
 
@@ -27,6 +27,7 @@ class DrawPlan:
     count: int
     excluded_mass: float
     knows_answer: bool
+    answer: Generation | None = None  # all draws begin as it was given
 
     @property
     def joins_branches(self) -> bool:
@@ -38,29 +39,50 @@ class DrawPlan:
         """Apart from the seeds of branches."""
         return self.options.seed, 0
 
+    @property
+    def beginning(self) -> tuple[int, ...]:
+        """The tokens that all draws begin with."""
+        return self.answer.token_ids[: self.answer.given] if self.answer else ()
+
     def alone(self, prompt: Prompt) -> DecodeRequest:
         """In a call of their own."""
         decoding = replace(self.options.decoding, strategy=self.by, temperature=1.0, top_p=1.0)  # type: ignore[arg-type]
         codes = self.count if self.by == "arithmetic" else 0
         return DecodeRequest(
-            prompt, [()] * self.count, decoding, self.seed, draws=codes, excluded_mass=self.excluded_mass
+            prompt, [self.beginning] * self.count, decoding, self.seed, draws=codes, excluded_mass=self.excluded_mass
         )
 
     def of(self, grown: tuple[Continuation, ...]) -> Draws:
         """What was drawn."""
-        samples = tuple(as_sample(self.model, whole_generation(self.model, one)) for one in grown)
+        samples = tuple(as_sample(self.model, self._whole(one)) for one in grown)
         return Draws(samples, self.by, knows_answer=self.knows_answer)
 
+    def _whole(self, grown: Continuation) -> Generation:
+        if self.answer is None:
+            return whole_generation(self.model, grown)
+        answer, count = self.answer, self.answer.given
+        return whole_generation(
+            self.model, grown, self.beginning, answer.logprobs[:count], answer.entropies[:count], count
+        )
 
-def plan_draws(model: LanguageModel, options: Options, answer: Generation | None) -> DrawPlan | None:
+
+def plan_draws(model: LanguageModel, options: Options, initial: InitialAnswer | None) -> DrawPlan | None:
     """Even codes outside of the greedy answer where the model can; else by seeds; None if no draws are wanted."""
     if not options.draws:
         return None
-    knows = answer is not None and options.decoding.strategy == "greedy" and not math.isnan(answer.logprob)
-    mass = math.exp(answer.logprob) if knows and answer is not None else 0.0
-    by = "arithmetic" if "arithmetic" in model.capabilities.strategies else "multinomial"
+    if initial is None:
+        return DrawPlan(model, options, _drawn_by(model), options.draws, 0.0, False)
+    answer = initial.generation
+    is_known = not math.isnan(answer.logprob) and (initial.was_read or options.decoding.strategy == "greedy")
+    mass = math.exp(answer.logprob) if is_known else 0.0
     count = 0 if mass > _CERTAIN else options.draws
-    return DrawPlan(model, options, by, count, mass if by == "arithmetic" else 0.0, knows)
+    by = _drawn_by(model)
+    is_left_out = by == "arithmetic" and not initial.was_read  # codes know the place of the greedy answer only
+    return DrawPlan(model, options, by, count, mass if is_left_out else 0.0, is_known, answer)
+
+
+def _drawn_by(model: LanguageModel) -> str:
+    return "arithmetic" if "arithmetic" in model.capabilities.strategies else "multinomial"
 
 
 def own_draws(method: str, samples: tuple[Sample, ...], options: Options) -> Draws | None:

@@ -35,6 +35,7 @@ class InitialAnswer:
     generation: Generation
     cost: Cost
     notes: tuple[str, ...] = ()
+    was_read: bool = False  # the model did not decode it: it need not be the likeliest
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +69,7 @@ def whole_generation(
     prefix: tuple[int, ...] = (),
     prefix_logprobs: tuple[float, ...] = (),
     prefix_entropies: tuple[float, ...] = (),
+    given: int = 0,
 ) -> Generation:
     """Prefix and continuation as one generation. A stop string that began in the prefix takes its tokens with it."""
     kept = len(prefix) - grown.dropped
@@ -83,6 +85,7 @@ def whole_generation(
         alternatives=grown.alternatives,
         entropies=(*prefix_entropies, *grown.entropies)[: len(logprobs) + len(ending)],
         truncated_mass=grown.truncated_mass,
+        given=min(given, len(ids)),
     )
 
 

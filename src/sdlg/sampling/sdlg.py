@@ -77,7 +77,7 @@ def branch_off(request: SamplingRequest, prompt: Prompt, initial: InitialAnswer)
     started = time.perf_counter()
     scored = score_answer(request.question.text, answer, prompt.stop, model, request.nli, options.scoring)
     ranked = time.perf_counter()
-    branches = _Branches(model, prompt, answer, options, request.observe, plan_draws(model, options, answer))
+    branches = _Branches(model, prompt, answer, options, request.observe, plan_draws(model, options, initial))
     yield from branches.draw(scored.substitutions)
     yield from branches.draw_rest()
     seconds = Cost(seconds={"scores": ranked - started, "branches": time.perf_counter() - ranked})
@@ -206,7 +206,7 @@ class _Branches:
         if joined is not None:
             request = replace(
                 request,
-                prefixes=[*prefixes, *[()] * joined.count],
+                prefixes=[*prefixes, *[joined.beginning] * joined.count],
                 draws=joined.count,
                 excluded_mass=joined.excluded_mass,
             )
@@ -222,7 +222,7 @@ class _Branches:
         if grown is None:  # the replacement ends the answer: what comes before is all there is
             grown = finished(prefix, (), (), find_stop(self.prompt.stop, prefix, self.model.text))
         logprobs = (*answer.logprobs[:at], substitution.logprob)
-        return whole_generation(self.model, grown, prefix, logprobs, answer.entropies[: at + 1])
+        return whole_generation(self.model, grown, prefix, logprobs, answer.entropies[: at + 1], answer.given)
 
 
 def _needed(answer: Generation, ranked: tuple[Substitution, ...], unexplored: float) -> int:
@@ -234,12 +234,12 @@ def _needed(answer: Generation, ranked: tuple[Substitution, ...], unexplored: fl
     for count, substitution in enumerate(ranked):
         if left < unexplored:
             return count
-        left -= math.exp(math.fsum(answer.logprobs[: substitution.position])) * substitution.importance
+        left -= math.exp(answer.shared_logprob(substitution.position)) * substitution.importance
     return len(ranked)
 
 
 def _branching(answer: Generation, substitution: Substitution) -> Branching:
-    shared = math.fsum(answer.logprobs[: substitution.position])
+    shared = answer.shared_logprob(substitution.position)
     return Branching(shared, substitution.logprob, substitution.importance)
 
 

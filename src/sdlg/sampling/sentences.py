@@ -1,8 +1,8 @@
 """Long answers: each sentence is an answer to the prompt and the sentences before it, and is sampled as one.
 
-In: an answer, decoded or read. Out: its sentences, and what SDLG samples for each that claims something. All branches
-and draws of all sentences are paths of one tree over the one answer, so they cost about as many steps as the longest
-sentence has tokens.
+In: an answer, decoded or read. Out: its sentences, and what SDLG samples for each that claims something. What it is
+about is given, too: branches and draws begin after its first words, so they are about the same matter, and shorter. All
+of them are paths of one tree over the one answer, and cost about as many steps as the longest sentence has tokens.
 """
 
 from __future__ import annotations
@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from ..clustering.matters import matter_ends
 from ..models.base import LanguageModel
 from ..options import Options
 from ..records import Cost, Generation, Prompt, Question, Sampled, SentenceKind, StopRule
-from ..scoring.alignment import token_spans
+from ..scoring.alignment import Span, token_spans
 from ..sentences import cut_into_parts
 from .request import InitialAnswer, SamplingRequest
 from .sdlg import branch_off, check_sdlg, run_together
@@ -32,6 +33,8 @@ class SentenceOfAnswer:
     kind: SentenceKind
     tokens: range
     before: str  # the sentence before it; empty: it is the first
+    given: int = 0  # so many of its tokens say what it is about
+    measured_from: int = 0  # the character after them, in its own text
 
     def asked(self, question: Question) -> Question:
         """What the judge of meaning reads before it."""
@@ -56,8 +59,16 @@ def sentences_of(model: LanguageModel, answer: Generation, options: Options) -> 
         tokens = range(ends[number], ends[number + 1])
         if not tokens and kind == "claim":
             kind = "lead"  # it shares its only token with the sentence before
-        found.append(SentenceOfAnswer(text[part.start : part.end], part.start, part.end, kind, tokens, before))
+        sentence = SentenceOfAnswer(text[part.start : part.end], part.start, part.end, kind, tokens, before)
+        found.append(_after_its_matter(sentence, spans) if kind == "claim" else sentence)
     return found
+
+
+def _after_its_matter(sentence: SentenceOfAnswer, spans: Sequence[Span]) -> SentenceOfAnswer:
+    """Return it with what is given: whole tokens, and at least one is left."""
+    ends = [spans[k][1] - sentence.start for k in sentence.tokens]
+    given = sum(end <= matter_ends(sentence.text) for end in ends[:-1])
+    return replace(sentence, given=given, measured_from=ends[given - 1] if given else 0)
 
 
 def _is_complete(text: str) -> bool:
@@ -73,18 +84,18 @@ def is_long(sentences: Sequence[SentenceOfAnswer], options: Options) -> bool:
 
 
 def sample_sentences(
-    request: SamplingRequest, answer: Generation, sentences: Sequence[SentenceOfAnswer]
+    request: SamplingRequest, initial: InitialAnswer, sentences: Sequence[SentenceOfAnswer]
 ) -> list[Sampled | None]:
     """What SDLG samples for each sentence that claims something; None for the others."""
     check_sdlg(request.model, request.options)
-    prompt = request.prompt()
+    prompt, answer = request.prompt(), initial.generation
     claims = [sentence for sentence in sentences if sentence.kind == "claim"]
     longest = max((len(one.tokens) for one in claims), default=0)
     samplings = [
         branch_off(
             _request_for(request, one, longest),
             _prompt_for(prompt, answer, one),
-            InitialAnswer(_slice(request.model, answer, one), Cost()),
+            InitialAnswer(_slice(request.model, answer, one), Cost(), was_read=initial.was_read),
         )
         for one in claims
     ]
@@ -120,4 +131,5 @@ def _slice(model: LanguageModel, answer: Generation, sentence: SentenceOfAnswer)
         alternatives=answer.alternatives[first : last + is_last],
         entropies=answer.entropies[first : last + len(ending)],
         truncated_mass=answer.truncated_mass[first : last + is_last],
+        given=sentence.given,
     )

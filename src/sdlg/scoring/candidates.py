@@ -56,14 +56,19 @@ def normalised(surface: str) -> str:
 
 
 def find_places(model: LanguageModel, answer: Generation, options: Scoring) -> list[Place]:
-    """Word beginnings, decided on the text, or all tokens that show something. An empty answer has one place."""
+    """Word beginnings, decided on the text, or all tokens that show something; after what was given.
+
+    An empty answer has one place.
+    """
     if not answer.text:
         return [Place(0, (0, 0), (0, 0))] if answer.alternatives else []
     words = word_spans(answer.text)
     places: list[Place] = []
     for position, span in enumerate(token_spans(answer.token_ids, model.text)):
         at = visible_start(answer.text, span)
-        if at is None or (options.positions == "word_starts" and not starts_unit(answer.text, at)):
+        if position < answer.given or at is None:
+            continue
+        if options.positions == "word_starts" and not starts_unit(answer.text, at):
             continue
         shown = (at, span[1])
         if places and places[-1].span == shown:  # a later byte of the same character

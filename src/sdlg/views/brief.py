@@ -30,7 +30,7 @@ def meaning_dict(cluster: Cluster) -> dict[str, Any]:
 
 def sentence_dict(sentence: Sentence) -> dict[str, Any]:
     """Return a sentence of a long answer, its own meaning first."""
-    fields = ("text", "start", "end", "kind", "semantic_entropy", "coverage", "is_open")
+    fields = ("text", "start", "end", "measured_from", "kind", "semantic_entropy", "coverage", "is_open")
     found = {name: getattr(sentence, name) for name in fields}
     elsewhere = sentence.elsewhere and meaning_dict(sentence.elsewhere)
     found["risk"] = sentence.risk and asdict(sentence.risk)

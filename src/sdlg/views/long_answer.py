@@ -39,14 +39,15 @@ def _headline(result: Result) -> Text:
 
 
 def _margin(result: Result) -> Table:
-    """Every sentence with the share of its own meaning, as the answer has its lines."""
+    """Every sentence with the share of its own meaning, as the answer has its lines; shaded is what was measured."""
     table = Table.grid(padding=(0, 1))
     table.add_column(justify="right", no_wrap=True)
     table.add_column(overflow="fold")
     for one in result.sentences:
         note = sentence_note(one)
         style = "" if one.is_open else shade_style(one.doubt) if one.clusters else "dim"
-        text = Text(visible(one.text), style, overflow="fold")
+        about, measured = one.text[: one.measured_from], one.text[one.measured_from :]
+        text = Text(visible(about), overflow="fold").append(visible(measured), style)
         table.add_row(Text(sentence_share(one), "dim"), text.append(f"  ({note})", "dim") if note else text)
     return table
 
