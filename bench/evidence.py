@@ -77,6 +77,8 @@ OF_SAMPLES = {
     "clusters": "number_of_clusters",
 }
 PREFIXES = (4, 6)
+THRESHOLDS = (0.1, 0.3, 0.5, 0.7, 0.9)  # of ROUGE-L
+FEWEST = 10  # right answers, and wrong ones, below which no AUROC is told
 LOWER_IS_WORSE = ("coverage",)
 # Scores that may be chosen: of the answer, and of ten sequences of SDLG.
 CANDIDATES = (*OF_ANSWER, *(f"SDLG · {name}" for name in OF_SDLG if name != "clusters"))
@@ -251,14 +253,14 @@ def sections(cells: Sequence[Cell]) -> Iterator[str]:
         ],
     )  # fmt: skip
     yield "## The paper's table: AUROC at N = 10\n"
-    yield "Right or wrong by `same_answer`, then by ROUGE-L. Left out where fewer than ten are right, or wrong.\n"
+    yield f"Right or wrong by `same_answer`, then by ROUGE-L. Left out where fewer than {FEWEST} are right, or wrong.\n"
     yield markdown(
         ["cell", "right or wrong by", "right", *PAPER],
         [
             [cell.name, by, str(int((1 - some.wrong).sum())), *(auroc(some, score) for score in PAPER.values())]
             for cell in cells
             for by, some in _by_metric(cell)
-            if min(some.wrong.sum(), (1 - some.wrong).sum()) >= 10
+            if _is_told(some)
         ],
     )
     yield "## Against N: AUROC and meanings\n"
@@ -276,6 +278,7 @@ def sections(cells: Sequence[Cell]) -> Iterator[str]:
             for count in counts
         ],
     )
+    yield from _heat_maps(cells)
     yield from _other_verdicts(cells)
     yield "## Chosen on one half, told on the other\n"
     choose, told = [cell.half(told=False) for cell in cells], with_combination(cells)
@@ -337,8 +340,38 @@ def sections(cells: Sequence[Cell]) -> Iterator[str]:
 def _by_metric(cell: Cell) -> Iterator[tuple[str, Cell]]:
     yield "same_answer", cell
     for threshold in (0.3, 0.5, 0.7):
-        reached = cell.rows.assign(same_answer=(cell.rows["rouge_l"] >= threshold).astype(float))
-        yield f"ROUGE-L ≥ {threshold}", Cell(cell.name, reached)
+        yield f"ROUGE-L ≥ {threshold}", _by_rouge(cell, threshold)
+
+
+def _by_rouge(cell: Cell, threshold: float) -> Cell:
+    return Cell(cell.name, cell.rows.assign(same_answer=(cell.rows["rouge_l"] >= threshold).astype(float)))
+
+
+def _is_told(cell: Cell) -> bool:
+    """Whether enough are right, and enough wrong."""
+    return bool(min(cell.wrong.sum(), (1 - cell.wrong).sum()) >= FEWEST)
+
+
+def _heat_maps(cells: Sequence[Cell]) -> Iterator[str]:
+    """Yield the paper's heat maps as a table: its score less that of sampling, by N and by what counts as right."""
+    yield "## The paper's heat maps: SE*_SDLG less SE of sampling at 0.5, by N and by the ROUGE-L that is right\n"
+    counts = {str(n): f", N = {n}" for n in PREFIXES} | {"10": ""}
+    scores = ("SDLG · SE*_SDLG, the paper's", "sampling at 0.5 · SE")
+    yield markdown(
+        ["cell", "N", *map(str, THRESHOLDS)],
+        [
+            [
+                cell.name,
+                n,
+                *(
+                    signed(difference([some], *(f"{score}{count}" for score in scores))) if _is_told(some) else ""
+                    for some in (_by_rouge(cell, threshold) for threshold in THRESHOLDS)
+                ),
+            ]
+            for cell in cells
+            for n, count in counts.items()
+        ],
+    )
 
 
 def _other_verdicts(cells: Sequence[Cell]) -> Iterator[str]:

@@ -10,6 +10,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import accumulate
+from zlib import crc32
 
 from sdlg.clustering.declining import declines
 from sdlg.options import Options
@@ -89,7 +90,7 @@ def tokens_of(text: str) -> tuple[str, ...]:
 
 def _sample(text: str, answer: str, cluster: int, place: int, *, grown: bool) -> Sample:
     tokens = tokens_of(text)
-    ids = tuple(hash(token) % 1000 for token in tokens)
+    ids = tuple(crc32(token.encode("utf-8", "surrogatepass")) % 1000 for token in tokens)
     generation = Generation(text, ids, tuple([-0.25] * len(tokens)), "eos", (-0.1,))
     change = _change(tokens, tokens_of(answer), place) if grown else None
     branching = Branching(-0.25 * change.position, change.logprob, change.importance) if change else None

@@ -19,7 +19,7 @@ from results import made
 from sdlg import Pipeline, ScriptedModel, result_from_json
 from sdlg.calibration import Calibration
 from sdlg.cli import main
-from sdlg.clustering.matters import relate
+from sdlg.clustering.matters import matter_ends, relate
 from sdlg.errors import BadOption, BadQuestion, NotSupported
 from sdlg.loaded import Models
 from sdlg.measures.shares import share_interval, shares_of, tally_of, without
@@ -27,7 +27,8 @@ from sdlg.models.base import DecodeRequest
 from sdlg.models.stopping import Stop, find_stop
 from sdlg.models.transformers.model import TransformersModel
 from sdlg.options import Decoding, Options
-from sdlg.records import Cost, Draws, Generation, Prompt, Sample, Sampled, StopRule
+from sdlg.records import Cost, Draws, Generation, Prompt, Question, Sample, Sampled, StopRule
+from sdlg.sampling import InitialAnswer
 from sdlg.sampling.sentences import is_long, sentences_of
 from sdlg.sentences import cut_into_parts, first_sentence
 from sdlg.views.brief import sentence_dict
@@ -276,11 +277,82 @@ def test_a_change_of_subject_is_no_contradiction():
     assert all(0 <= cluster.members[0] < len(only.samples) for cluster in only.clusters)
 
 
+@pytest.mark.parametrize(
+    ("sentence", "about"),
+    [
+        ("Curie was born on November 7, 1867, in Warsaw, Poland.", "Curie was born"),
+        (
+            "She was the first woman to earn a doctorate in physics from the University of Paris.",
+            "She was the first woman",
+        ),
+        ("1. Preheat the oven to 180 degrees.", "1. Preheat"),
+        ("- **Rhine**: it ends in the North Sea.", "- **Rhine**:"),
+        ("It is Paris.", ""),
+        ("the cat sat", ""),
+        ("東京は日本の首都です。", ""),
+        ("1. ", ""),
+        ("", ""),
+    ],
+)
+def test_the_first_words_of_a_sentence_say_what_it_is_about(sentence, about):
+    assert sentence[: matter_ends(sentence)] == about
+
+
+BORN_IN = {
+    "": {"Curie": 0.6, "Ann": 0.4},
+    "Curie": {" was": 0.7, " had": 0.3},
+    "Curie was": {" born": 0.9, " ill": 0.1},
+    "Curie was born": {" in": 1.0},
+    "Curie was born in": {" March": 0.5, " June": 0.3, " July": 0.2},
+    **{f"Curie was born in{month}": {" 1867": 1.0} for month in (" March", " June", " July")},
+    **{f"Curie was born in{month} 1867": {" in Warsaw.": 1.0} for month in (" March", " June", " July")},
+}
+
+
+def test_what_a_sentence_is_about_is_given_and_only_what_it_says_of_it_is_measured():
+    result = fake_pipeline(BORN_IN, {}, unit="sentences", draws=40).ask("Who was she?")
+    (only,) = result.sentences
+    assert only.text[: only.measured_from] == "Curie was born"
+    own = only.samples[0].generation
+    assert own.given == 3
+    assert own.logprobs[:3] == pytest.approx([math.log(0.6), math.log(0.7), math.log(0.9)])  # as they are
+    assert own.logprob == pytest.approx(math.log(0.5))  # of what comes after them
+    every = (*only.samples, *only.draws)
+    assert {one.text for one in every} == {
+        f"Curie was born in {month} 1867 in Warsaw." for month in ("March", "June", "July")
+    }
+    assert [cluster.probability for cluster in only.clusters] == pytest.approx([0.5, 0.3, 0.2])
+    assert (only.coverage, only.elsewhere) == (pytest.approx(1.0), None)
+    assert [word.other_meaning for word in only.words[:3]] == [None, None, None]
+    assert only.words[4].other_meaning == pytest.approx(0.5)
+    assert {one.position for one in only.candidates} == {4}
+    again = result_from_json(result.to_json()).sentences[0]
+    assert (again.measured_from, again.samples[1].generation.given) == (len("Curie was born"), 3)
+    assert sentence_dict(only)["measured_from"] == len("Curie was born")
+
+
+def test_a_text_that_was_read_is_not_taken_for_the_likeliest():
+    """Codes leave out the greedy answer, where the model gave it; a text from elsewhere may be any."""
+    pipeline = fake_pipeline({"": {"Paris": 0.5, "Lyon": 0.3, "Nice": 0.2}}, {}, samples=1, draws=40)
+    model, lyon = pipeline.models.language_model, (pipeline.models.language_model.token_id("Lyon"),)
+    read = InitialAnswer(Generation("Lyon", lyon, (math.log(0.3),), "eos", (0.0,)), Cost(), was_read=True)
+    assert model.text(lyon) == "Lyon"
+    asked = Question("Where?")
+    shares = pipeline.measured(asked, pipeline.sample(asked, answer=read)).clusters
+    assert {one.text: one.probability for one in shares} == pytest.approx(
+        {"Lyon": 0.3, "Paris": 0.5, "Nice": 0.2}, abs=0.03
+    )
+
+
 def test_the_share_on_the_matter_is_of_what_the_model_says_on_it():
     """Known: the sentence has .30, and .60 goes elsewhere. Rivals are only drawn."""
 
     def sample(text, mass, cluster):
-        return Sample(Generation(text, tuple(text.encode()), (math.log(mass),) + (0.0,) * (len(text) - 1), "eos"), (text,), cluster=cluster)
+        return Sample(
+            Generation(text, tuple(text.encode()), (math.log(mass),) + (0.0,) * (len(text) - 1), "eos"),
+            (text,),
+            cluster=cluster,
+        )
 
     known = (sample("own", 0.3, 0), sample("other things", 0.6, 1))
     drawn = (sample("rival", 0.05, 2), sample("another rival", 0.04, 2), sample("own", 0.3, 0), sample("more", 1e-3, 1))

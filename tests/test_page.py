@@ -211,8 +211,9 @@ def test_five_thousand_words_stay_readable(shown):
 
 
 def test_a_long_answer_is_shaded_by_sentence_and_a_sentence_opens_its_meanings(shown):
-    page = shown(replace(CURIE, sentences=tuple(replace(one, risk=RISK) for one in CURIE.sentences)))
+    page = shown(replace(CURIE, sentences=tuple(replace(one, risk=RISK, measured_from=4) for one in CURIE.sentences)))
     sentences = page.locator(".sentence")
+    assert page.locator(".measured").first.text_content() == "e Curie was a physicist."
     shades = sentences.evaluate_all("all => all.map((one) => Number(one.style.getPropertyValue('--shade')))")
     assert shades == pytest.approx([0.05, 0.8, 0.5])
     assert page.locator(".unmeasured").all_text_contents() == ["Here is what I know:"]
