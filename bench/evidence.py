@@ -2,6 +2,7 @@
 
     python bench/evidence.py table runs/*-qwen          # a line for each question, into docs/results/experiments
     python bench/evidence.py page                       # the figure, and the page with all tables
+    python bench/evidence.py calibrations               # the packaged calibrations of the default model, fitted anew
 
 The table has ids and numbers only, and is kept: a later run adds its questions to it. A score is *chosen* on one half
 of the questions, by a hash of their ids, and *told* on the other.
@@ -12,6 +13,8 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
@@ -20,17 +23,22 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from sdlg.calibration import Calibration
+from sdlg.evaluation.calibrating import Choice
 from sdlg.evaluation.report.figures import dots, drawing, svg
 from sdlg.evaluation.report.scores import first_half
 from sdlg.evaluation.resampling import auroc_of, resample_counts
 from sdlg.evaluation.results import RunResults, load_run
-from sdlg.evaluation.risk_fitting import keep_answers
+from sdlg.evaluation.risk_fitting import fit_risk, keep_answers
 from sdlg.evaluation.statistics import RESAMPLES
 from sdlg.records import Sample
 
 FOLDER = Path(__file__).parent.parent / "docs" / "results" / "experiments"
 TABLE, FIGURE = FOLDER / "evidence.csv", FOLDER / "evidence.svg"
 PAGE = FOLDER.parent / "tables" / "evidence.md"
+PACKAGED = Path(__file__).parent.parent / "src" / "sdlg" / "calibration" / "packaged"
+CALIBRATED = {"TriviaQA": "triviaqa", "sentences": "open"}  # cell → the beginning of the file's name
+FIRST = "SDLG · share of other meanings"
 HEAD = """# Finding wrong answers: the default model, all scores
 
 Made by `python bench/evidence.py page` from [evidence.csv](../experiments/evidence.csv), which has a line for each
@@ -86,7 +94,7 @@ COMBINED = ("perplexity", "SDLG · own mass", "SDLG · entropy of the percentage
 SHOWN = {
     "SDLG · own mass": "SDLG, own mass",
     "SDLG · SE*_SDLG, the paper's": "SDLG, SE*",
-    "SDLG · share of other meanings": "SDLG, share of other meanings",
+    FIRST: "SDLG, share of other meanings",
     "SDLG · CoCoA": "SDLG, CoCoA",
     "sampling at 0.5 · SE": "multinomial 0.5, SE",
     "sampling at 0.5 · disagreement": "multinomial 0.5, disagreement",
@@ -99,10 +107,10 @@ PAPER = {
     "SE_MS": "sampling at 0.5 · SE", "SE*_MS": "sampling at 0.5 · SE*", "SE*_DBS": "diverse beams · SE*",
     "SE*_SDLG": "SDLG · SE*_SDLG, the paper's", "own mass": "SDLG · own mass", "perplexity": "perplexity",
 }  # fmt: skip
-AGAINST_N = ("SDLG · share of other meanings", "SDLG · SE*_SDLG, the paper's", "SDLG · own mass",
+AGAINST_N = (FIRST, "SDLG · SE*_SDLG, the paper's", "SDLG · own mass",
              "sampling at 0.5 · SE", "diverse beams · SE")  # fmt: skip
 COUNTED = ("SDLG", "sampling at 0.5", "diverse beams")
-TREND = ("perplexity", "SDLG · share of other meanings", "SDLG · SE*_SDLG, the paper's", "sampling at 0.5 · SE",
+TREND = ("perplexity", FIRST, "SDLG · SE*_SDLG, the paper's", "sampling at 0.5 · SE",
          "sampling at 1 · discrete entropy", "diverse beams · SE*")  # fmt: skip
 CELLS = {"triviaqa": "TriviaQA", "coqa": "CoQA", "open_questions": "sentences", "truthfulqa": "TruthfulQA"}
 
@@ -296,7 +304,7 @@ def sections(cells: Sequence[Cell]) -> Iterator[str]:
             for score in [*order, "combination"]
         ],
     )
-    for first in ("SDLG · share of other meanings", "SDLG · own mass"):
+    for first in (FIRST, "SDLG · own mass"):
         yield f"## {first.removeprefix('SDLG · ').capitalize()} less every other score, all questions\n"
         yield markdown(
             ["less", *(cell.name for cell in cells), "all"],
@@ -332,7 +340,7 @@ def sections(cells: Sequence[Cell]) -> Iterator[str]:
         [
             [f"{rate:.0%}, {score}", *(_promise(cell, score, rate) for cell in cells)]
             for rate in ERROR_RATES
-            for score in ("perplexity", "SDLG · share of other meanings")
+            for score in ("perplexity", FIRST)
         ],
     )
 
@@ -394,7 +402,7 @@ def _other_verdicts(cells: Sequence[Cell]) -> Iterator[str]:
             [
                 [
                     way, str(len(some.rows)), str(int((1 - some.wrong).sum())),
-                    *(auroc(some, score) for score in (*PAPER.values(), "SDLG · share of other meanings")),
+                    *(auroc(some, score) for score in (*PAPER.values(), FIRST)),
                 ]
                 for way, some in ways.items()
             ],
@@ -461,10 +469,30 @@ def cells_of(rows: pd.DataFrame, model: str) -> list[Cell]:
     return [Cell(title, asked.get_group(name)) for name, title in CELLS.items() if name in asked.groups]
 
 
+def fit_calibrations(rows: pd.DataFrame) -> None:
+    """Fit the packaged calibrations of the default model to all its questions in the table."""
+    for cell in cells_of(rows, MODELS[0]):
+        file = PACKAGED / f"{CALIBRATED.get(cell.name)}-{MODELS[0]}.json"
+        if not file.exists():
+            continue
+        old = Calibration.load(file)
+        found = {one: fit_risk(cell.rows[one], cell.wrong, Choice()) for one in ("perplexity", FIRST)}
+        for name, fit in found.items():
+            skill, area = fit.out_of_fold.skill, fit.out_of_fold.auroc
+            print(f"{cell.name}, {name}: {fit.n} answers, {fit.n_wrong} wrong, AUROC {area}, skill {skill}")
+        fit = found["perplexity"]  # it asks no judge, so it outlives it
+        data = replace(old.origin.data, evaluated=len(cell.rows))
+        replace(
+            old, origin=replace(old.origin, data=data), map=fit.map, smallest=fit.smallest, n=fit.n,
+            n_wrong=fit.n_wrong, keep=fit.keep, out_of_fold=fit.out_of_fold, notes=tuple(fit.notes),
+            created=datetime.now(UTC).isoformat(timespec="seconds"),
+        ).save(file)  # fmt: skip
+
+
 def main() -> int:
-    """Write the table, or the figure and the page."""
+    """Write the table, or the figure and the page, or the calibrations."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["table", "page"])
+    parser.add_argument("what", choices=["table", "page", "calibrations"])
     parser.add_argument("runs", nargs="*", type=Path)
     parser.add_argument("--table", type=Path, default=TABLE)
     chosen = parser.parse_args()
@@ -472,6 +500,9 @@ def main() -> int:
         write_table(chosen.runs, chosen.table)
         return 0
     rows = pd.read_csv(chosen.table)
+    if chosen.what == "calibrations":
+        fit_calibrations(rows)
+        return 0
     every = [cells_of(rows, model) for model in MODELS]
     small = [[cell for cell in cells if cell.name in {one.name for one in every[1]}] for cells in every]
     text = "\n".join([HEAD, *sections(every[0]), *trend(small, MODELS)])

@@ -375,8 +375,16 @@ def test_methods_and_measures_are_found_by_any_of_their_names(run):
     assert (found.method, found.measure, found.options["temperature"]) == ("multinomial", IMPROPER, 0.5)
 
 
+def test_the_default_measure_is_the_number_that_stands_first(tmp_path):
+    folder = write_run(tmp_path / "run")
+    for file in ("run.json", "measure.jsonl"):
+        text = (folder / file).read_text()
+        (folder / file).write_text(text.replace(SEMANTIC_ENTROPY, "share_beyond_answer"))
+    assert calibrate_run(load_run(folder), Choice()).origin.measure == "share_beyond_answer"
+
+
 @pytest.mark.parametrize("method", ["sdlg", "multinomial"])
-def test_the_default_measure_is_a_results_semantic_entropy(method):
+def test_where_nothing_was_drawn_the_default_measure_is_a_results_semantic_entropy(method):
     name = semantic_entropy_of(method)
     result = fake_pipeline(method=method, measures=[name], draws=0).ask("What?")
     assert result.semantic_entropy == pytest.approx(result.estimates[name].value, abs=1e-9)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from .risk_fitting import RiskFit
 
 AUTO, MAPS = "auto", ("isotonic", "logistic")
-SENTENCE_MEASURE = "share_beyond_answer"  # the share of what contradicts a sentence
+FIRST_MEASURE = "share_beyond_answer"  # 1 − the percentage that stands first in every view
 
 
 def _option(default: Any, metavar: str, help: str) -> Any:
@@ -37,7 +37,7 @@ class Choice:
 
     method: str | None = _option(None, "NAME", "a sampling method of the run (default: sdlg, or the only one)")
     measure: str | None = _option(
-        None, "NAME", "a measure of the run (default: its semantic entropy; of sentences: share_beyond_answer)"
+        None, "NAME", f"a measure of the run (default: {FIRST_MEASURE}; its semantic entropy where nothing was drawn)"
     )
     samples: int | None = _option(None, "N", "the measure with the first N samples (default: all)")
     metric: str | None = _option(
@@ -127,7 +127,7 @@ def calibrate_checks(
     from ..measures.table import find_measure
     from .risk_fitting import fit_risk
 
-    measure = find_measure(choice.measure or SENTENCE_MEASURE)
+    measure = find_measure(choice.measure or FIRST_MEASURE)
     sign = 1.0 if measure.higher_is_less_certain else -1.0
     results = {(one.question.text, one.answer.text): one for one in checked}
     found = [(results.get((row.question.strip(), row.answer.strip())), row.segments) for row in judged]
@@ -191,8 +191,10 @@ def _origin(run: RunResults, method: Method, choice: Choice) -> Origin:
     from ..measures.table import find_measure
     from .defaults import headline_metric
 
-    measure = find_measure(choice.measure or semantic_entropy_of(method.sampler))
-    pick(f"measure of {method.name} in this run", dict.fromkeys(run.measures(method.name)), measure.name)
+    names = run.measures(method.name)
+    usual = FIRST_MEASURE if FIRST_MEASURE in names else semantic_entropy_of(method.sampler)
+    measure = find_measure(choice.measure or usual)
+    pick(f"measure of {method.name} in this run", dict.fromkeys(names), measure.name)
     samples = run.samples if choice.samples is None else choice.samples
     if not 1 <= samples <= run.samples:
         raise BadOption(f"samples must be from 1 to {run.samples}, the number in the run, not {samples}")
