@@ -186,7 +186,7 @@ class Options(Clustering, Scoring, Decoding):
     unit: Unit = _one_of(
         Unit, "what is measured: the answer as a whole or each of its sentences; auto: sentences, if it has several"
     )
-    sentence_samples: int = _number(6, 1, 1000, "sequences for each sentence of a long answer, its own included")
+    sentence_samples: int = _number(4, 1, 1000, "sequences for each sentence of a long answer, its own included")
     most_sentences: int = _number(40, 1, 1000, "of a long answer: how many are measured, from its beginning")
 
     @property
