@@ -331,6 +331,17 @@ def test_what_a_sentence_is_about_is_given_and_only_what_it_says_of_it_is_measur
     assert sentence_dict(only)["measured_from"] == len("Curie was born")
 
 
+def test_line_ends_before_a_sentence_are_no_part_of_it():
+    lm = ScriptedModel({})
+    lm.text = lambda ids: "".join(map(chr, ids))
+    text = "It is red.\n\n\nCurie was born in March 1867 in Warsaw."
+    answer = Generation(text, tuple(map(ord, text)), (-0.1,) * len(text), "eos")
+    first, second = sentences_of(lm, answer, Options())
+    assert (first.given, first.measured_from) == (0, 0)
+    assert second.text[: second.measured_from] == "Curie was born"
+    assert lm.text(answer.token_ids[second.tokens.start :][: second.given]).strip() == "Curie was born"
+
+
 def test_a_text_that_was_read_is_not_taken_for_the_likeliest():
     """Codes leave out the greedy answer, where the model gave it; a text from elsewhere may be any."""
     pipeline = fake_pipeline({"": {"Paris": 0.5, "Lyon": 0.3, "Nice": 0.2}}, {}, samples=1, draws=40)
