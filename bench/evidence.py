@@ -471,11 +471,10 @@ def cells_of(rows: pd.DataFrame, model: str) -> list[Cell]:
 
 def fit_calibrations(rows: pd.DataFrame) -> None:
     """Fit the packaged calibrations of the default model to all its questions in the table."""
-    for cell in cells_of(rows, MODELS[0]):
-        file = PACKAGED / f"{CALIBRATED.get(cell.name)}-{MODELS[0]}.json"
-        if not file.exists():
-            continue
+    for cell in (one for one in cells_of(rows, MODELS[0]) if one.name in CALIBRATED):
+        file = PACKAGED / f"{CALIBRATED[cell.name]}-{MODELS[0]}.json"
         old = Calibration.load(file)
+        assert old.origin.measure == "perplexity"
         found = {one: fit_risk(cell.rows[one], cell.wrong, Choice()) for one in ("perplexity", FIRST)}
         for name, fit in found.items():
             skill, area = fit.out_of_fold.skill, fit.out_of_fold.auroc

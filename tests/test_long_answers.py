@@ -331,17 +331,6 @@ def test_what_a_sentence_is_about_is_given_and_only_what_it_says_of_it_is_measur
     assert sentence_dict(only)["measured_from"] == len("Curie was born")
 
 
-def test_line_ends_before_a_sentence_are_no_part_of_it():
-    lm = ScriptedModel({})
-    lm.text = lambda ids: "".join(map(chr, ids))
-    text = "It is red.\n\n\nCurie was born in March 1867 in Warsaw."
-    answer = Generation(text, tuple(map(ord, text)), (-0.1,) * len(text), "eos")
-    first, second = sentences_of(lm, answer, Options())
-    assert (first.given, first.measured_from) == (0, 0)
-    assert second.text[: second.measured_from] == "Curie was born"
-    assert lm.text(answer.token_ids[second.tokens.start :][: second.given]).strip() == "Curie was born"
-
-
 def test_a_text_that_was_read_is_not_taken_for_the_likeliest():
     """Codes leave out the greedy answer, where the model gave it; a text from elsewhere may be any."""
     pipeline = fake_pipeline({"": {"Paris": 0.5, "Lyon": 0.3, "Nice": 0.2}}, {}, samples=1, draws=40)
@@ -381,6 +370,24 @@ def test_the_share_on_the_matter_is_of_what_the_model_says_on_it():
     assert without(sampled, [False] * 6) is sampled
 
 
+def test_a_sentence_holds_its_own_draws_however_they_end():
+    """.6 for its tokens, after which the answer ends half of the time; .4 for a rival. The sentence was read."""
+    own, rival = (7,), (8,)
+
+    def sample(ids, mass, cluster, ending=()):
+        reason = "eos" if ending else "stop_string"
+        return Sample(Generation(str(ids), ids, (math.log(mass),), reason, ending), (str(ids),), cluster=cluster)
+
+    known = [sample(own, 0.6, 0)]
+    drawn = [sample(own, 0.6, 0), sample(own, 0.6, 0, (math.log(0.5),)), sample(rival, 0.4, 1, (0.0,))]
+    tally = tally_of(known, Draws(tuple(drawn), "multinomial"))
+    assert shares_of(tally) == pytest.approx([0.6, 0.4])
+    assert tally.floor == pytest.approx([0.6, 0.4])
+    assert tally.counts.tolist() == [0, 1]
+    ended = [sample(own, 0.6, 0, (math.log(0.5),)), sample(own, 0.6, 0, (math.log(0.3),))]  # two endings, each its own
+    assert tally_of([], Draws(tuple(ended), "multinomial")).floor == pytest.approx([0.6 * 0.8])
+
+
 def test_what_leads_elsewhere_is_told_in_every_view():
     result = fake_pipeline(BORN, {}, unit="sentences", draws=40).ask("Who was she?")
     assert "50% of all that it would say here goes on to something else" in view(result)
@@ -398,6 +405,8 @@ def test_what_leads_elsewhere_is_told_in_every_view():
         ("She won two prizes.", CONTRADICTION, "elsewhere"),
         ("She won two prizes.", NEUTRAL, "elsewhere"),
         ("Her city of birth is in Poland.", ENTAILMENT, "agrees"),
+        ("Curie had a sister in Poland.", CONTRADICTION, "elsewhere"),
+        ("Curie had a sister in Poland.", NEUTRAL, "elsewhere"),
         ("", CONTRADICTION, "elsewhere"),
     ],
 )
@@ -406,6 +415,13 @@ def test_how_a_text_stands_to_a_sentence(other, verdicts, relation):
     related = relate("Curie was born in Warsaw.", ["Curie was born in Warsaw.", other, other], nli.judge)
     assert related.relations == ("agrees", relation, relation)
     assert related.cost.nli_pairs == nli.pairs_run <= 2  # both directions, once
+
+
+def test_words_that_were_given_do_not_make_another_subject_agree():
+    nli = FakeNli(lambda *_: NEUTRAL)
+    texts = ["Curie was born into a poor family of teachers.", "Curie was born in Warsaw, Poland, in November 1867."]
+    sentence = "Curie was born on November 7, 1867, in Warsaw, Poland."
+    assert relate(sentence, texts, nli.judge).relations == ("elsewhere", "agrees")
 
 
 @pytest.mark.parametrize(("backward", "relation"), [(NEUTRAL, "contradicts"), (ENTAILMENT, "agrees")])

@@ -94,6 +94,8 @@ class Generation:
     def __post_init__(self) -> None:
         if self.logprobs and self.token_ids and len(self.token_ids) != len(self.logprobs):
             raise ValueError(f"{len(self.token_ids)} tokens but {len(self.logprobs)} log-probabilities")
+        if not 0 <= self.given <= len(self.token_ids):
+            raise ValueError(f"{self.given} of {len(self.token_ids)} tokens cannot have been given")
 
     @property
     def identity(self) -> tuple[tuple[int, ...], StopReason]:

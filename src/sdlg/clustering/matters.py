@@ -3,7 +3,8 @@
 In: a sentence, other texts, a judge of pairs. Out: a relation for each text. A text contradicts the sentence if the
 judge, which reads both alone, says so in one direction and sees no entailment in the other, and if they speak of the
 same matter: of the telling words of the one that has fewer the other has two in five. Without that a change of subject
-would count like a contradiction, for networks take two statements of different things for contradictions.
+would count like a contradiction, for networks take two statements of different things for contradictions. A text that
+the judge finds neutral agrees if what both go on to say, after the words that were given, is of the same matter.
 """
 
 from __future__ import annotations
@@ -60,9 +61,11 @@ def relate(sentence: str, texts: Sequence[str], judge: Judge) -> Related:
 def _relation(sentence: str, other: str, verdicts: Sequence[NliProbabilities]) -> Relation:
     if any(verdict.entails for verdict in verdicts):
         return "agrees"
-    if not _speak_of_the_same(sentence, other):
-        return "elsewhere"
-    return "contradicts" if any(verdict.contradicts for verdict in verdicts) else "agrees"
+    if any(verdict.contradicts for verdict in verdicts):
+        return "contradicts" if _speak_of_the_same(sentence, other) else "elsewhere"
+    about = sentence[: matter_ends(sentence)]
+    said = (text.removeprefix(about) for text in (sentence, other))
+    return "agrees" if _speak_of_the_same(*said) else "elsewhere"
 
 
 def _speak_of_the_same(sentence: str, other: str) -> bool:

@@ -22,7 +22,7 @@ import numpy as np
 
 from ..clustering.declining import declines
 from ..options import Clustering
-from ..records import Cluster, Draws, Estimate, MeaningKind, Sample, Sampled
+from ..records import Cluster, Draws, Estimate, Generation, MeaningKind, Sample, Sampled
 from .base import OURS, Array, MeasureInputs, as_measure, given
 from .headline import cluster_score_shares
 
@@ -50,17 +50,17 @@ class Tally:
 
 def tally_of(known: Sequence[Sample], draws: Draws, others: Sequence[Sample] = ()) -> Tally:
     """Count draws and known masses. `others` are further answers of known mass, which only give floors."""
-    every = [*known, *others, *draws.samples]
-    size = 1 + max(sample.cluster or 0 for sample in every)
+    size = 1 + max(sample.cluster or 0 for sample in [*known, *others, *draws.samples])
     masses = _masses(known)
     outside = [draw for draw in draws.samples if not any(_is_same(draw, answer) for answer in known)]
     exact: Array = np.zeros(size)
     np.add.at(exact, [sample.cluster or 0 for sample in known], masses)
     counts = np.bincount([draw.cluster or 0 for draw in outside], minlength=size).astype(float)
-    floor, seen = np.zeros(size), set[object]()
+    floor, seen = np.zeros(size), list[Sample]()
+    every = sorted([*known, *others, *outside], key=lambda sample: bool(sample.generation.ending_logprobs))
     for sample, mass in zip(every, _masses(every), strict=True):
-        if sample.generation.identity not in seen:
-            seen.add(sample.generation.identity)
+        if not any(_is_same(sample, other) for other in seen):
+            seen.append(sample)
             floor[sample.cluster or 0] += mass
     floor = np.maximum(floor, exact)
     whole = max(1.0 - draws.left_out, float(floor.sum())) if draws.left_out else 1.0
@@ -74,9 +74,19 @@ def _masses(samples: Sequence[Sample]) -> list[float]:
 
 
 def _is_same(draw: Sample, answer: Sample) -> bool:
-    """Also by the same ending: one text can end in several ways, each with a probability of its own."""
+    """Whether the answer's probability holds the draw's: the same tokens with the same ending.
+
+    One text can end in several ways, each with a probability of its own. That of a sentence, after which anything may
+    come, holds all of them.
+    """
     one, other = draw.generation, answer.generation
-    return one.identity == other.identity and abs(one.logprob - other.logprob) < _SAME_LOGPROB
+    if one.token_ids != other.token_ids or not other.ending_logprobs:
+        return one.token_ids == other.token_ids
+    return one.stop_reason == other.stop_reason and abs(_ending(one) - _ending(other)) < _SAME_LOGPROB
+
+
+def _ending(generation: Generation) -> float:
+    return math.fsum(generation.ending_logprobs)
 
 
 # -- shares -----------------------------------------------------------------------------------------------------

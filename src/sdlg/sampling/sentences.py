@@ -67,8 +67,8 @@ def sentences_of(model: LanguageModel, answer: Generation, options: Options) -> 
 def _after_its_matter(sentence: SentenceOfAnswer, spans: Sequence[Span]) -> SentenceOfAnswer:
     """Return it with what is given: whole tokens, and at least one is left."""
     about, ends = matter_ends(sentence.text), [spans[k][1] - sentence.start for k in sentence.tokens]
-    given = sum(end <= about for end in ends[:-1]) if about else 0
-    return replace(sentence, given=given, measured_from=max(ends[given - 1], 0) if given else 0)
+    given = sum(end <= about for end in ends[:-1])
+    return replace(sentence, given=given, measured_from=ends[given - 1] if given else 0)
 
 
 def _is_complete(text: str) -> bool:
