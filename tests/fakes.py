@@ -33,6 +33,17 @@ CAPITAL: Script = {
 }
 MEANINGS = dict.fromkeys(("It is Paris", "It is Paris.", "It was Paris", "Paris"), "paris")
 
+# One sentence; its first three words say what it is about.
+BORN_IN: Script = {
+    "": {"Curie": 0.6, "Ann": 0.4},
+    "Curie": {" was": 0.7, " had": 0.3},
+    "Curie was": {" born": 0.9, " ill": 0.1},
+    "Curie was born": {" in": 1.0},
+    "Curie was born in": {" March": 0.5, " June": 0.3, " July": 0.2},
+    **{f"Curie was born in{month}": {" 1867": 1.0} for month in (" March", " June", " July")},
+    **{f"Curie was born in{month} 1867": {" in Warsaw.": 1.0} for month in (" March", " June", " July")},
+}
+
 
 class FakeNli:
     """Judges by a function of two texts, or by what they mean: the same entails, another contradicts.

@@ -13,7 +13,7 @@ import pytest
 from rich.console import Console
 
 from conftest import tiny_lm, tiny_model, word_tokenizer
-from fakes import CONTRADICTION, ENTAILMENT, NEUTRAL, FakeNli, fake_pipeline
+from fakes import BORN_IN, CONTRADICTION, ENTAILMENT, NEUTRAL, FakeNli, fake_pipeline
 from reference import decode_from_scratch
 from results import made
 from sdlg import Pipeline, ScriptedModel, result_from_json
@@ -296,17 +296,6 @@ def test_a_change_of_subject_is_no_contradiction():
 )
 def test_the_first_words_of_a_sentence_say_what_it_is_about(sentence, about):
     assert sentence[: matter_ends(sentence)] == about
-
-
-BORN_IN = {
-    "": {"Curie": 0.6, "Ann": 0.4},
-    "Curie": {" was": 0.7, " had": 0.3},
-    "Curie was": {" born": 0.9, " ill": 0.1},
-    "Curie was born": {" in": 1.0},
-    "Curie was born in": {" March": 0.5, " June": 0.3, " July": 0.2},
-    **{f"Curie was born in{month}": {" 1867": 1.0} for month in (" March", " June", " July")},
-    **{f"Curie was born in{month} 1867": {" in Warsaw.": 1.0} for month in (" March", " June", " July")},
-}
 
 
 def test_what_a_sentence_is_about_is_given_and_only_what_it_says_of_it_is_measured():

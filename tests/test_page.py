@@ -22,6 +22,7 @@ from browser import (  # noqa: F401 (fixtures)
     streamed,
     stub,
 )
+from fakes import BORN_IN, fake_pipeline
 from results import CANBERRA, CURIE, EVIL, QUESTION, RESULTS, RISK, SYDNEY, made, made_long
 from sdlg.browser import NAMES, VIEW, static_files, static_text, view_script
 from sdlg.result import Result, percent, share_text
@@ -233,6 +234,16 @@ def test_a_long_answer_is_shaded_by_sentence_and_a_sentence_opens_its_meanings(s
     page.keyboard.press("Escape")
     assert not panel.is_visible()
     assert accessibility_violations(page) == []
+
+
+def test_words_that_a_sentence_was_given_are_neither_shaded_nor_said_to_be_certain(shown):
+    page = shown(fake_pipeline(BORN_IN, {}, unit="sentences", draws=5).ask("Who was she?"))
+    assert page.locator(".measured").text_content() == " in March 1867 in Warsaw."
+    page.locator(".sentence").click()
+    words = page.locator(".panel .word")
+    assert words.first.evaluate("word => word.style.getPropertyValue('--shade')") == "0.000"
+    words.first.click()
+    assert "What the sentence is about: given, not measured." in page.locator(".panel .panel").inner_text()
 
 
 def test_twenty_sentences_stay_readable_on_a_phone(shown):

@@ -65,7 +65,7 @@ class Result:
 
     @property
     def semantic_entropy(self) -> float:
-        """The paper's estimate, in nats: to rank answers by doubt; higher is less certain. Of a long answer: the
+        """The paper's score of doubt, in nats: higher is less certain. Of a long answer: the
         greatest of its sentences.
 
         Its logarithm is that of the clusters' mass, not of their share, as the paper has it, so it may exceed the

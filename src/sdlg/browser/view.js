@@ -59,7 +59,8 @@ function answer(result) {
 
 function fillWords(text, result, candidates, panel) {
   const characters = Array.from(result.answer); // offsets count characters, not UTF-16 units
-  const highest = Math.max(0, ...result.words.map((word) => word.attribution ?? 0)) || 1;
+  const turns = result.words.some((word) => word.other_meaning !== null);
+  const highest = turns ? Infinity : Math.max(0, ...result.words.map((word) => word.attribution ?? 0)) || 1;
   const buttons = result.words.map((word) => wordButton(word, highest, panel.id));
   let at = 0;
   for (const [number, word] of result.words.entries()) {
@@ -241,7 +242,8 @@ function fillPanel(panel, result, number, candidates) {
   panel.setAttribute("aria-label", title);
   panel.replaceChildren(make("h3", { dir: "auto" }, title));
   if (word && word.other_meaning !== null) panel.append(faint(`${turnsOf(word)}.`));
-  if (!candidates.length) return panel.append(make("p", {}, "No other word is likely here."));
+  const isGiven = word && word.start < (result.measured_from ?? 0);
+  if (!candidates.length) return panel.append(make("p", {}, isGiven ? "What the sentence is about: given, not measured." : "No other word is likely here."));
   const rows = candidates.map((one) => {
     const sample = result.samples.find((other) => sameChange(other.substitution, one));
     const became = sample ? make("span", {}, badge(result, sample.cluster), " ", ...clipped(sample.generation.text)) : result.elsewhere ? "not tried, or it led to something else" : "not tried";
@@ -263,7 +265,7 @@ function meanings(result) {
   const together = percent(rest.reduce((sum, [cluster]) => sum + shareOf(cluster), 0));
   if (rest.length) section.append(folded(`${rest.length} more meanings, ${together} together`, listed(rest)));
   const headline = make("strong", {}, `Semantic entropy ${decimal(result.semantic_entropy)} nats`);
-  section.append(make("p", { class: "headline" }, headline, make("span", { class: "faint" }, " to rank answers by; higher is less certain")));
+  section.append(make("p", { class: "headline" }, headline, make("span", { class: "faint" }, " the paper's score of doubt; higher is less certain")));
   return section;
 }
 

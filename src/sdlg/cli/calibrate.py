@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ..calibration import Calibration
 
 _EXAMPLES = """examples:
-  sdlg calibrate runs/x -o risk.json                                   # semantic entropy of SDLG → risk
+  sdlg calibrate runs/x -o risk.json                                   # the percentage that stands first → risk
   sdlg calibrate runs/x -o risk.json --error-rate 0.1 --confidence 0.95   # which answers to keep: a promise
   sdlg calibrate runs/x -o risk.json --plot risk.svg                      # the reliability plot
   sdlg calibrate runs/x -o risk.json --method multinomial --measure SE_MS --metric exact_match --threshold 1

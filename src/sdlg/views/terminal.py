@@ -144,7 +144,7 @@ def notes(result: Result) -> list[RenderableType]:
 
 def caveats(result: Result) -> list[RenderableType]:
     """Return what the numbers are, and who says what means the same."""
-    ranks = "semantic entropy ranks answers by doubt: higher is less certain, no percentage"
+    ranks = "semantic entropy is the paper's score of doubt: higher is less certain, no percentage"
     return [Text(visible(line), "dim") for line in (explanation(result), ranks, judge_line(result))]
 
 
