@@ -1,7 +1,7 @@
 """Pictures of self-contained result pages, for the documentation.
 
 sdlg ask "What is the capital of Australia?" --html page.html    # light, dark with its alternatives, and on a phone
-sdlg ask "Tell me about Marie Curie." --max-tokens 160 --set draws=20 --html long.html    # sentence by sentence
+sdlg ask "Tell me about Marie Curie." --max-tokens 160 --html long.html    # sentence by sentence
 .venv/bin/python bench/screenshots.py docs/screenshots page.html long.html
 """
 
