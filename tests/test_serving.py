@@ -435,7 +435,7 @@ def test_settings_say_what_may_be_asked(server):
 def test_limits_widen_to_what_the_server_does_by_default():
     with running(settings=Settings(samples=2), samples=4, max_tokens=600) as server:
         limits = server.get("/v1/settings").json()["limits"]
-        assert (limits["samples"], limits["max_tokens"]) == (6, 600)  # 6: the default for a sentence
+        assert (limits["samples"], limits["max_tokens"]) == (5, 600)  # 5: the default of beams
         assert server.post("/v1/uncertainty", ASKED).status_code == 200
 
 
