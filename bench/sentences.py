@@ -27,7 +27,6 @@ from sklearn.metrics import average_precision_score, roc_auc_score
 from sdlg import Pipeline
 from sdlg.clustering import cluster_answers
 from sdlg.models.base import DecodeRequest
-from sdlg.models.llama import sequences
 from sdlg.options import DEFAULT_MODEL, DEFAULT_NLI
 from sdlg.records import Prompt, Question, Sentence, StopRule
 from sdlg.sampling.request import whole_generation
@@ -48,10 +47,10 @@ def main() -> None:
     parser.add_argument("--limit", type=int)
     parser.add_argument("--methods", default=",".join(METHODS))
     parser.add_argument("--out", type=Path, default=Path("sentences.jsonl"))
-    parser.add_argument("--rows", type=int, help="of llama.cpp in a call: 32 is 1.5 times as fast, in other last bits")
+    parser.add_argument(
+        "--rows", type=int, default=0, help="of llama.cpp in a call: 32 is 1.5 times as fast, in other last bits"
+    )
     chosen = parser.parse_args()
-    if chosen.rows:
-        sequences._EXACT_ROWS = chosen.rows
     rows = [json.loads(line) for line in chosen.data.open(encoding="utf-8")][: chosen.limit]
     methods = chosen.methods.split(",")
     kept = map(json.loads, chosen.out.open()) if chosen.out.exists() else ()
@@ -63,7 +62,7 @@ def main() -> None:
             for method in methods:
                 if (row["id"], method) in done:
                     continue
-                pipeline = pipeline or Pipeline(chosen.model, chosen.nli, unit="sentences")
+                pipeline = pipeline or Pipeline(chosen.model, chosen.nli, unit="sentences", batch_rows=chosen.rows)
                 read, started = Read(pipeline, row), time.perf_counter()
                 scores, texts = METHODS[method](read)
                 seconds = {"read": read.seconds, "seconds": time.perf_counter() - started}

@@ -17,6 +17,7 @@ from sdlg.models.fetching import fetched
 from sdlg.models.llama import library
 from sdlg.models.llama import model as llama
 from sdlg.models.llama.library import LibraryUnusable, open_library
+from sdlg.models.llama.sequences import LlamaContext
 from sdlg.options import Decoding, Loading
 from sdlg.records import Question
 from tiny_gguf import CONTEXT, TOKENS, write_tiny_gguf
@@ -230,6 +231,39 @@ def test_another_build_of_the_library_is_refused_before_anything_is_loaded(monke
     with pytest.raises(LibraryUnusable, match="n_ctx"):
         open_library()
     open_library.cache_clear()
+
+
+def test_a_build_of_ones_own_is_used_or_refused_by_name(monkeypatch, tmp_path):
+    wheels = library._file_of_the_wheel()
+    own = tmp_path / "libllama.so"
+    own.symlink_to(wheels)
+    monkeypatch.setenv("SDLG_LLAMA_LIBRARY", str(own))
+    open_library.cache_clear()
+    assert open_library().c.llama_context_default_params().n_ctx == 512
+    other = tmp_path / "other.so"
+    other.write_bytes(b"no library")
+    for broken in (other, tmp_path / "missing.so"):
+        monkeypatch.setenv("SDLG_LLAMA_LIBRARY", str(broken))
+        open_library.cache_clear()
+        with pytest.raises(BadOption, match=f"SDLG_LLAMA_LIBRARY is {broken}"):
+            open_library()
+    monkeypatch.delenv("SDLG_LLAMA_LIBRARY")
+    open_library.cache_clear()
+
+
+def test_more_rows_a_call_are_the_same_answers_in_fewer_calls(file, monkeypatch):
+    calls, run = [], LlamaContext._decode
+    monkeypatch.setattr(LlamaContext, "_decode", lambda self, tokens: calls.append(len(tokens)) or run(self, tokens))
+    found = []
+    for rows in (0, 32):
+        model = sdlg.load_model(str(file), Loading(threads=1, batch_rows=rows))
+        prompt = model.prompt(Question("the cat"), "raw")
+        model.decode(DecodeRequest(prompt, [()], Decoding(max_tokens=1), 3))  # the prompt is there
+        calls.clear()
+        found.append([one.token_ids for one in decode(model, prompt, [(k,) for k in range(5, 13)])])
+        assert max(calls) == (8 if rows else 3)
+        model.close()
+    assert found[0] == found[1]
 
 
 def test_options_of_the_other_engine_are_refused(file):

@@ -130,6 +130,7 @@ class Models:
             "tokenizer": self.loading.tokenizer,
             "gradients": self.loading.gradients if judge_is_language_model else None,
             "engine": engine,
+            "batch_rows": self.loading.batch_rows,
         }
 
     def for_measures(self, prompt: str, clustering: Clustering) -> MeasuringModels:

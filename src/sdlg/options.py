@@ -231,6 +231,12 @@ class Loading(_Checked):
     context_tokens: int = _number(
         0, 0, 10_000_000, "for llama.cpp: longest prompt with its answer; 0: as trained, at most 4096"
     )
+    batch_rows: int = _number(
+        0,
+        0,
+        64,
+        "branches in one call of llama.cpp; 0: three, which keeps one probability for a sequence. 32 is faster",
+    )
     tokenizer: str | None = _text(None, "for a server that does not name its own: hub name or folder")
     retry_seconds: float = _number(120.0, 0.0, 1e6, "how long to wait for a silent or failing model server")
     in_flight: int = _number(0, 0, 10_000, "questions at once; 0: one, or what fills a model server")
@@ -282,6 +288,7 @@ class LoadingNames(TypedDict, total=False):
     dtype: str | None
     threads: int
     context_tokens: int
+    batch_rows: int
     tokenizer: str | None
     retry_seconds: float
     in_flight: int

@@ -333,6 +333,7 @@ class Setup:
     gradients: str | None = None  # the NLI model that gives them; None: the judge of meaning itself
     same_answer_fit: str | None = None  # fingerprint of a user's own fit of the equivalence; None: the packaged one
     engine: str | None = None  # what ran a .gguf file; None: the model was none
+    batch_rows: int = 0  # of one call of llama.cpp; 0: as many as keep one probability for a sequence
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,14 @@ from ..schema import read_record
 from .correctness import METRICS
 from .defaults import DEFAULT_METHODS, DEFAULT_METRICS
 
-_SHAPING = ("similarity_model", "other_models", "gradients", "dtype", "tokenizer")  # of `Loading`; and the engine
+_SHAPING = (
+    "similarity_model",
+    "other_models",
+    "gradients",
+    "dtype",
+    "tokenizer",
+    "batch_rows",
+)  # of `Loading`; and the engine
 # All methods of a run are about the same initial answer, from as many samples, in the same clusters.
 _OF_ONE_METHOD = {option.name for kind in (Decoding, Scoring) for option in fields(kind)} - {
     "strategy", "stop_at", "max_tokens", "stop_strings",

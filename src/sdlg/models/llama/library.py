@@ -2,19 +2,22 @@
 
 In: nothing. Out: `Library`, or `LibraryUnusable` with the reason. That wheel does not promise these exports, so what we
 declare is compared with what the library says of its own defaults before anything is loaded with it; a build whose
-records are laid out in another way is refused here, and the private server is used instead.
+records are laid out in another way is refused here, and the private server is used instead. `SDLG_LLAMA_LIBRARY` names
+another build of the same version: the wheel's is for any x86-64 with AVX2, one made for this processor is faster.
 """
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from ...errors import RunError
+from ...errors import BadOption, RunError
 
+_NAMED = "SDLG_LLAMA_LIBRARY"  # a file
 # Names, order and types of the build that constraints.txt pins (llama.cpp b11549). Enums are ints.
 _DECLARATIONS = """
 typedef int32_t llama_token;
@@ -97,24 +100,35 @@ class Library:
 @cache
 def open_library() -> Library:
     """Open the library, once, and check that it is as declared."""
-    spec = find_spec("xllamacpp")
-    if spec is None or spec.origin is None:
-        raise LibraryUnusable("xllamacpp is not installed")
     try:
         from cffi import FFI
     except ImportError as error:
         raise LibraryUnusable("cffi is not installed") from error
-    files = sorted(file for suffix in ("so", "dylib", "pyd") for file in Path(spec.origin).parent.glob(f"*.{suffix}"))
+    named = os.environ.get(_NAMED)
+    file = Path(named) if named else _file_of_the_wheel()
     ffi = FFI()
     ffi.cdef(_DECLARATIONS)
     try:
-        library = Library(ffi, ffi.dlopen(str(files[0])))
+        library = Library(ffi, ffi.dlopen(str(file)))
         _check(library)
-    except (IndexError, OSError, AttributeError) as error:
+    except (OSError, AttributeError, LibraryUnusable) as error:
+        if named:  # no other one instead of the one that was asked for
+            raise BadOption(f"{_NAMED} is {named}, which cannot be used: {error}") from error
         raise LibraryUnusable(f"the library of xllamacpp is not as expected: {error}") from error
     _silence(library)
     library.c.llama_backend_init()
     return library
+
+
+def _file_of_the_wheel() -> Path:
+    spec = find_spec("xllamacpp")
+    if spec is None or spec.origin is None:
+        raise LibraryUnusable("xllamacpp is not installed")
+    folder = Path(spec.origin).parent
+    files = sorted(file for suffix in ("so", "dylib", "pyd") for file in folder.glob(f"*.{suffix}"))
+    if not files:
+        raise LibraryUnusable("the library of xllamacpp is not as expected: there is none")
+    return files[0]
 
 
 def _check(library: Library) -> None:
@@ -126,8 +140,8 @@ def _check(library: Library) -> None:
         for name, value in wanted.items():
             if (found := getattr(params, name)) != value:
                 raise LibraryUnusable(
-                    f"xllamacpp's library has other defaults than expected ({kind} parameter {name} is {found}, not "
-                    f"{value}): another version is installed than this one was written for"
+                    f"it has other defaults than expected ({kind} parameter {name} is {found}, not {value}): it is "
+                    "another version of llama.cpp than sdlg was written for"
                 )
 
 

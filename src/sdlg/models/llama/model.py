@@ -30,10 +30,10 @@ class LlamaModel(TreeModel[LlamaPrefix]):
     engine = "llama.cpp"
 
     def __init__(
-        self, library: Library, file: Path, *, name: str, context_tokens: int, threads: int, gpu: bool
+        self, library: Library, file: Path, *, name: str, context_tokens: int, batch_rows: int, threads: int, gpu: bool
     ) -> None:
         self._context = context = LlamaContext(
-            library, file, cells=context_tokens + _BRANCH_CELLS, threads=threads, gpu=gpu
+            library, file, cells=context_tokens + _BRANCH_CELLS, rows=batch_rows, threads=threads, gpu=gpu
         )
         tokenizer = GgufTokenizer(library, context.model)
         self._last = last = LastPrompt(context)
@@ -83,6 +83,7 @@ def load_llama(file: Path, loading: Loading, *, name: str) -> LanguageModel:
     try:
         return LlamaModel(
             library, file, name=name, threads=loading.threads or own_cores(), gpu=loading.device != "cpu",
+            batch_rows=loading.batch_rows,
             context_tokens=min(loading.context_tokens or MOST_CONTEXT, header.context_tokens or MOST_CONTEXT),
         )  # fmt: skip
     except MemoryError as error:

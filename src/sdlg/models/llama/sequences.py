@@ -7,7 +7,7 @@ One sequence, one probability. Weights are quantised and so are activations, so 
 sum becomes one of up to .4 nats a few layers on. Two things would make such a difference, and are avoided:
 
 - another kernel: from four rows on llama.cpp multiplies repacked weights in another way, so at most three rows of
-  branches are run in one call (a prompt's pieces are always the same, whoever asks);
+  branches are run in one call (a prompt's pieces are always the same, whoever asks), unless `batch_rows` says more;
 - another order of a sequence's cells: attention adds them up in the order in which they lie in memory. Cells are given
   out upwards, so nothing is freed while a tree grows, one call decodes at a time, and only the last prompt is kept.
 """
@@ -54,9 +54,9 @@ class Token:
 class LlamaContext(TreeNetwork):
     """A loaded GGUF file and one context of it. Threads may share it."""
 
-    def __init__(self, library: Library, file: Path, *, cells: int, threads: int, gpu: bool) -> None:
+    def __init__(self, library: Library, file: Path, *, cells: int, rows: int = 0, threads: int, gpu: bool) -> None:
         super().__init__()
-        self._library, self._c = library, library.c
+        self._library, self._c, self._rows = library, library.c, rows or _EXACT_ROWS
         params = self._c.llama_model_default_params()
         params.load_mode = _READ_INTO_MEMORY
         if not gpu:
@@ -103,7 +103,7 @@ class LlamaContext(TreeNetwork):
     def run(self, tokens: Sequence[Token]) -> Tensor:
         """Run tokens; return the logits after those that want them, (wanted, V), in their order."""
         self.count_pass(len(tokens))
-        size = _EXACT_ROWS if sum(token.wanted for token in tokens) > 1 else len(tokens)
+        size = self._rows if sum(token.wanted for token in tokens) > 1 else len(tokens)
         with self._turn:
             return torch.cat([self._decode(tokens[k : k + size]) for k in range(0, len(tokens), size)])
 
