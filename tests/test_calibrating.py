@@ -390,6 +390,17 @@ def test_where_nothing_was_drawn_the_default_measure_is_a_results_semantic_entro
     assert result.semantic_entropy == pytest.approx(result.estimates[name].value, abs=1e-9)
 
 
+def test_answers_that_ask_measures_by_sentence_are_no_part_of_a_calibration_of_answers(tmp_path):
+    folder = write_run(tmp_path / "run", undefined=0)
+    rows = list(map(json.loads, (folder / "generate.jsonl").read_text().splitlines()))
+    for row in rows[:30]:
+        row["answer"]["generation"]["text"] = "It is Paris. It lies on the Seine."
+    (folder / "generate.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    found = calibrate_run(load_run(folder), Choice())
+    assert found.n == 170
+    assert any(note.startswith("30 answers of several sentences were left out") for note in found.notes)
+
+
 def test_a_measure_of_certainty_is_mirrored(run):
     found = calibrate_run(run, Choice(measure="coverage", map="isotonic"))
     assert not found.origin.higher_is_less_certain

@@ -51,7 +51,7 @@ def origin(**changes) -> Origin:
         **{
             "model": "scripted", "nli": "fake-nli", "method": "sdlg", "measure": MEASURE,
             "higher_is_less_certain": True, "samples": 10, "metric": "rouge_l", "threshold": 0.5,
-            "data": Data("triviaqa", "ab"), "options": shaping_options(Options(), "sdlg"), **changes,
+            "data": Data("triviaqa", "ab"), "options": shaping_options(Options(), "sdlg", MEASURE), **changes,
         }
     )  # fmt: skip
 
@@ -203,9 +203,21 @@ def test_other_differences_are_warnings_but_for_the_seed():
         "--stop-strings [], not ['\\n']",
         "--banned none, not format",
     ]
-    multinomial = origin(method="multinomial", options=shaping_options(Options(), "multinomial"))
+    multinomial = origin(method="multinomial", options=shaping_options(Options(), "multinomial", MEASURE))
     assert not any("banned" in text for text in differences(multinomial, options, method="multinomial"))
     assert differences(origin(options={"an option of another version": 3})) == []
+
+
+def test_samples_and_the_judge_do_not_matter_to_a_measure_of_the_answer_alone(tmp_path):
+    alone = origin(measure="perplexity", options=shaping_options(Options(), "sdlg", "perplexity"))
+    options = Options().updated(samples=3, draws=0, equivalence="strict", banned="format")
+    assert differences(alone, options, nli="x") == []
+    assert len(differences(origin(), options, nli="x")) == 5
+    assert len(differences(alone, options.updated(max_tokens=7))) == 1
+    calibration(origin=alone).save(tmp_path / "a.json")
+    packaged.cache_clear()
+    assert chosen(tmp_path, nli="another").all
+    assert not chosen(tmp_path, options=Options(stop_at="sentence")).all
 
 
 # -- which one ----------------------------------------------------------------------------------------------------
@@ -222,8 +234,8 @@ def chosen(folder: Path, source=PACKAGED, **setup):
         {"model": "another"},
         {"nli": "another"},
         {"method": "multinomial"},
-        {"options": {**shaping_options(Options(), "sdlg"), "prompt": "chat"}},
-        {"options": {**shaping_options(Options(), "sdlg"), "stop_at": "sentence"}},
+        {"options": {**shaping_options(Options(), "sdlg", MEASURE), "prompt": "chat"}},
+        {"options": {**shaping_options(Options(), "sdlg", MEASURE), "stop_at": "sentence"}},
     ],
 )
 def test_a_packaged_calibration_is_only_used_where_model_method_prompt_and_judge_are_its_own(tmp_path, changes):
@@ -299,7 +311,9 @@ def test_the_packaged_calibrations_are_what_the_documentation_says():
     for path in FOLDER.glob("*.json"):
         made = Calibration.load(path)
         assert find_measure(made.origin.measure)
-        assert made.origin.options.keys() <= shaping_options(Options(), "sdlg").keys()  # no option that is gone
+        assert (
+            made.origin.options.keys() <= shaping_options(Options(), "sdlg", MEASURE).keys()
+        )  # no option that is gone
         right, auroc, skill = rows[path.stem][-3:]
         assert right.split()[0] == str(made.n - made.n_wrong)
         assert auroc == f"{made.out_of_fold.auroc.value:.3f}"[1:]

@@ -57,16 +57,21 @@ class Origin:
     options: Mapping[str, JsonValue]  # by name: those that shape the answers or the measure
     unit: Unit = "answer"
 
+    @property
+    def needs_only_the_answer(self) -> bool:
+        """Whether samples and judge of meaning do not matter to it."""
+        return find_measure(self.measure).needs_only_the_answer
+
     def differences(self, model: str | None, nli: str | None, method: str, options: Options) -> list[str]:
         """Return a warning for each setting that differs here; raise where the model or the method does."""
         if model is None or not same_model(self.model, model):
             raise _says_nothing("--model", self.model, model)
         if self.method != method:
             raise _says_nothing("--method", self.method, method)
-        here = shaping_options(options, method)
+        here = shaping_options(options, method, self.measure)
+        sampled = [("--nli", self.nli, nli), ("--samples", self.samples, options.samples)]
         pairs: list[tuple[str, object, object]] = [
-            ("--nli", self.nli, nli),
-            ("--samples", self.samples, options.samples),
+            *([] if self.needs_only_the_answer else sampled),
             *((f"--{name.replace('_', '-')}", made, here[name]) for name, made in self.options.items() if name in here),
         ]
         return [
@@ -259,12 +264,14 @@ def in_words(risk: float, unit: Unit = "answer") -> str:
     return f"about {math.floor(10 * risk + 0.5)} in 10 such {unit}s are wrong"
 
 
-def shaping_options(options: Options, method: str) -> dict[str, JsonValue]:
-    """Return the options that shape a method's answers or their measures, as JSON has them; scoring is SDLG's only."""
-    named = asdict(options.decoding) | asdict(options.clustering)
-    if method == "sdlg":
-        named |= asdict(options.scoring)
-    named = {"prompt": options.prompt, "draws": options.draws, **named}
+def shaping_options(options: Options, method: str, measure: str) -> dict[str, JsonValue]:
+    """Return the options that shape a method's answers or the measure, as JSON has them; scoring is SDLG's only."""
+    named: dict[str, JsonValue] = {"prompt": options.prompt, **asdict(options.decoding)}
+    if find_measure(measure).needs_only_the_answer:
+        del named["branch_strategy"]
+    else:
+        named |= {"draws": options.draws, **asdict(options.clustering)}
+        named |= asdict(options.scoring) if method == "sdlg" else {}
     return {name: list(value) if isinstance(value, tuple) else value for name, value in named.items()}
 
 

@@ -110,8 +110,9 @@ def packaged(folder: Path = FOLDER) -> tuple[Calibration, ...]:
 
 
 def _is_made_alike(one: Calibration, model: str, nli: str, method: str, options: Options) -> bool:
-    """Return whether model, method, prompt and judge are its own. Other differences are noted with the risk."""
+    """Return whether model, method, prompt and, where it matters, the judge are its own; the rest is noted."""
     origin, here = one.origin, {"prompt": options.prompt, "stop_at": options.decoding.stop_at}
-    if (origin.nli, origin.method) != (nli, method) or not same_model(origin.model, model):
+    is_other_judge = origin.nli != nli and not origin.needs_only_the_answer
+    if origin.method != method or is_other_judge or not same_model(origin.model, model):
         return False
     return all(origin.options.get(name, value) == value for name, value in here.items())

@@ -16,6 +16,9 @@ from ..errors import BadOption
 from ..options import pick
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from ..calibration import Calibration, Origin
     from ..measures.base import Measure
     from ..result import Result
@@ -24,6 +27,7 @@ if TYPE_CHECKING:
     from .risk_fitting import RiskFit
 
 AUTO, MAPS = "auto", ("isotonic", "logistic")
+_NOT_AS_ONE = "sdlg ask measures them sentence by sentence, and they have no risk as a whole"
 FIRST_MEASURE = "share_beyond_answer"  # 1 − the percentage that stands first in every view
 
 
@@ -75,11 +79,24 @@ def calibrate_run(run: RunResults, choice: Choice) -> Calibration:
 
     method = _method(run, choice.method)
     origin = _origin(run, method, choice)
-    values = run.values(method.name, origin.measure, origin.samples)
+    is_long = _by_sentence(run, method)
+    values = run.values(method.name, origin.measure, origin.samples)[~is_long]
     uncertainty = values if origin.higher_is_less_certain else -values
-    fit = fit_risk(uncertainty, run.wrong(origin.metric, origin.threshold), choice)
+    fit = fit_risk(uncertainty, run.wrong(origin.metric, origin.threshold)[~is_long], choice)
     left_out = _left_out(run, method, origin, len(values) - fit.n)
-    return _calibration(origin, fit, [*fit.notes, *left_out], dict(run.versions))
+    long = [f"{is_long.sum()} answers of several sentences were left out: {_NOT_AS_ONE}"] if is_long.any() else []
+    return _calibration(origin, fit, [*fit.notes, *left_out, *long], dict(run.versions))
+
+
+def _by_sentence(run: RunResults, method: Method) -> NDArray[np.bool_]:
+    """Return which answers `sdlg ask` would measure sentence by sentence."""
+    import numpy as np
+
+    from ..sampling.sentences import is_long
+    from ..sentences import cut_into_parts
+
+    answers = (run.generated[name].answer for name in run.ids)
+    return np.array([answer is not None and is_long(cut_into_parts(answer.text), method.options) for answer in answers])
 
 
 def _calibration(origin: Origin, fit: RiskFit, notes: Sequence[str], versions: dict[str, str]) -> Calibration:
@@ -154,7 +171,7 @@ def calibrate_checks(
         metric=PEOPLE,
         threshold=0.5,
         data=Data(name, rows=len(judged), evaluated=sum(result is not None for result, _ in found)),
-        options=shaping_options(one.options, one.method),
+        options=shaping_options(one.options, one.method, measure.name),
         unit="sentence",
     )
     notes = [*fit.notes, "parts of one answer are taken as independent by the interval and by the promise"]
@@ -210,7 +227,7 @@ def _origin(run: RunResults, method: Method, choice: Choice) -> Origin:
         metric=pick("metric of this run", metrics, choice.metric or headline_metric(run.metrics)),
         threshold=choice.threshold,
         data=Data(**{name: value for name, value in run.config["data"].items() if name in known}),
-        options=shaping_options(method.options, method.sampler),
+        options=shaping_options(method.options, method.sampler, measure.name),
     )
 
 

@@ -41,6 +41,7 @@ FIELDS: Mapping[str, str] = {
 }
 _OF_ALL = ("draws", "p_true", "assessment", "other_logprobs")  # not one value per answer
 _PER_ANSWER = tuple(name for name in FIELDS if name not in _OF_ALL)
+_OF_DECODING = {"logprobs", "token_entropies"}
 _PAIRWISE = ("similarity", "entailment")
 
 
@@ -173,6 +174,11 @@ class Measure:
     cost: str
     of_answer: bool  # it is about the first answer, not about all of them alike
     undefined: str  # why it is NaN, if it is
+
+    @property
+    def needs_only_the_answer(self) -> bool:
+        """Whether neither samples nor a judge of meaning change it."""
+        return self.of_answer and self.needs <= _OF_DECODING
 
     def __call__(self, inputs: MeasureInputs) -> float:
         """Return the value. Undefined is NaN, never an invented number."""

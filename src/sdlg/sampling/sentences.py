@@ -15,7 +15,7 @@ from ..models.base import LanguageModel
 from ..options import Options
 from ..records import Cost, Generation, Prompt, Question, Sampled, SentenceKind, StopRule
 from ..scoring.alignment import Span, token_spans
-from ..sentences import cut_into_parts
+from ..sentences import Part, cut_into_parts
 from .request import InitialAnswer, SamplingRequest
 from .sdlg import branch_off, check_sdlg, run_together
 
@@ -75,8 +75,8 @@ def _is_complete(text: str) -> bool:
     return text.rstrip().endswith((".", "!", "?", "。", "！", "？", "…"))
 
 
-def is_long(sentences: Sequence[SentenceOfAnswer], options: Options) -> bool:
-    """Whether the answer is measured sentence by sentence."""
+def is_long(sentences: Sequence[SentenceOfAnswer | Part], options: Options) -> bool:
+    """Whether the answer of these sentences is measured sentence by sentence."""
     if options.unit == "answer" or options.stop_at == "sentence":
         return False
     parts = sum(sentence.kind != "lead" for sentence in sentences)
