@@ -31,6 +31,8 @@ CHEAP = (
     "CoCoA_SDLG,branch_disagreement,mass_beyond_answer,share_beyond_answer,share_entropy"
 )
 SHORT = ("--set", "prompt=plain", "--set", "stop_at=sentence")
+ASKED = ("--data", "open_questions", "--methods", "sdlg", "--samples", "1", "--set", "draws=0",
+         "--measures", "perplexity,G-NLL,mean_token_entropy")  # fmt: skip
 DATA: Mapping[str, tuple[str, ...]] = {
     "triviaqa": ("--data", "triviaqa", *SHORT, "--max-tokens", "16"),
     "coqa": ("--data", "coqa", *SHORT, "--max-tokens", "20"),
@@ -41,6 +43,7 @@ _COQA = ("--data", "coqa", *SHORT, "--max-tokens", "20", "--measures", CHEAP, "-
 CELLS: Mapping[str, tuple[str, ...]] = {
     **{f"{data}-{model}": (*flags, "--methods", METHODS, "--model", model) for model in MODELS
        for data, flags in DATA.items()},
+    **{f"asked-{model}": (*ASKED, "--model", model) for model in MODELS},  # as `sdlg ask` asks: the answer alone
     "tuned-coqa": (*_COQA, "--methods", TUNED),  # baselines tuned as the paper tunes them
     "scores-coqa": (*_COQA, "--methods", WEIGHTS),  # without each of the three scores
     "paper-coqa": ("--data", "coqa", "--max-tokens", "20", "--preset", "paper", "--measures", CHEAP,

@@ -39,12 +39,15 @@ def main() -> None:
     parser.add_argument("--sentences", type=int, default=40)
     parser.add_argument("--draws", type=int, default=200)
     parser.add_argument("--max-tokens", type=int, default=100)
+    parser.add_argument("--rows", type=int, default=32, help="of llama.cpp in a call: fewer are slower")
     parser.add_argument("--out", type=Path, default=Path("sentence_intervals.jsonl"))
     chosen = parser.parse_args()
     rows = [json.loads(line) for line in chosen.out.open(encoding="utf-8")] if chosen.out.exists() else []
     subjects = [subject for subject in SUBJECTS if subject not in {row["subject"] for row in rows}]
     with (
-        Pipeline(chosen.model, DEFAULT_NLI, unit="sentences", max_tokens=chosen.max_tokens) as pipeline,
+        Pipeline(
+            chosen.model, DEFAULT_NLI, unit="sentences", max_tokens=chosen.max_tokens, batch_rows=chosen.rows
+        ) as pipeline,
         chosen.out.open("a", encoding="utf-8") as out,
     ):
         for subject in subjects:

@@ -220,6 +220,12 @@ def test_samples_and_the_judge_do_not_matter_to_a_measure_of_the_answer_alone(tm
     assert not chosen(tmp_path, options=Options(stop_at="sentence")).all
 
 
+def test_an_answer_that_ended_by_itself_is_the_same_with_other_limits():
+    named = calibrations_for(calibration(), "scripted", "fake-nli", "sdlg", Options())
+    noted = {limit: "--max-tokens" in str(named.applied_to(asked(max_tokens=limit)).notes) for limit in (1, 40, 64, 90)}
+    assert noted == {1: True, 40: False, 64: False, 90: False}  # with 1 it is cut
+
+
 # -- which one ----------------------------------------------------------------------------------------------------
 
 

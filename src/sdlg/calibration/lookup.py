@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from ..models import same_model
 from ..options import NONE, PACKAGED, Options
 from ..records import AnswerRisk
-from .calibration import Calibration, Unit
+from .calibration import Calibration, Origin, Unit
 
 if TYPE_CHECKING:
     from ..records import Question
@@ -66,7 +66,8 @@ class Calibrations:
         if one is None:
             is_other = bool(self.all) and not self.is_packaged
             return replace(result, notes=(*result.notes, _OF_OTHER[unit])) if is_other else result
-        notes = one.origin.differences(result.model, result.nli, result.method, result.options)
+        options = _as_asked(one.origin, result)
+        notes = one.origin.differences(result.model, result.nli, result.method, options)
         made, question = one.origin.data.format, result.question
         if made not in (None, "zero-shot") and not (question.shots or question.context):
             notes.append(f"the calibration was made with questions asked {made}, not alone: the risk may be off")
@@ -81,6 +82,13 @@ class Calibrations:
     def _risk(self, one: Calibration, result: Result) -> AnswerRisk:
         risk = one.risk_of(result)
         return replace(risk, basis=f"{risk.basis}; {_OURS}") if self.is_packaged else risk
+
+
+def _as_asked(origin: Origin, result: Result) -> Options:
+    """Return the options of a result. An answer that ended by itself is the same with any `max_tokens` it fits in."""
+    made, answer = origin.options.get("max_tokens"), result.answer
+    is_same = isinstance(made, int) and answer.stop_reason != "length" and len(answer.token_ids) < made
+    return result.options.updated(max_tokens=made) if is_same else result.options
 
 
 def read_calibration(source: CalibrationSource) -> CalibrationSource:
