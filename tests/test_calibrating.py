@@ -164,7 +164,7 @@ def test_same_seed_same_fit_and_what_is_unknown_is_left_out():
 
 def judged(risks, wrong, base_rate: float = 0.5) -> OutOfFold:
     risks, wrong = np.asarray(risks), np.asarray(wrong, dtype=float)
-    whole = CrossFit(IsotonicMap((0.0,), (0.5,)), risks, (), risks, np.full(len(risks), base_rate))
+    whole = CrossFit(IsotonicMap((0.0,), (0.5,)), risks, np.full(len(risks), base_rate))
     return judge_risks(risks, wrong, whole, Choice(), {})
 
 
@@ -398,7 +398,19 @@ def test_answers_that_ask_measures_by_sentence_are_no_part_of_a_calibration_of_a
     (folder / "generate.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     found = calibrate_run(load_run(folder), Choice())
     assert found.n == 170
+    independent = calibrate_run(load_run(folder), Choice(method="multinomial:temperature=0.5", measure="SE_MS"))
+    assert independent.n == 200  # ask measures those as one
     assert any(note.startswith("30 answers of several sentences were left out") for note in found.notes)
+
+
+def test_folds_of_answers_with_several_parts_need_enough_answers():
+    values, wrong = answers(40)
+    owners = np.repeat(np.arange(4), 10)
+    with pytest.raises(BadOption, match="of 4 answers have a part that is wrong, but 5 folds need at least 5"):
+        fit_risk(values, wrong, Choice(), owners)
+    one_wrong = np.r_[np.ones(4), np.zeros(36)]
+    with pytest.raises(BadOption, match="1 of 10 answers have a part that is wrong"):
+        fit_risk(values, one_wrong, Choice(), np.repeat(np.arange(10), 4))
 
 
 def test_a_measure_of_certainty_is_mirrored(run):

@@ -152,7 +152,7 @@ def test_no_question_at_a_terminal_is_refused(checked, monkeypatch):
         (["--set", "temperature=nan"], ["temperature must be a number from"]),
         (["--set", "in_flight=-1"], ["in_flight must be"]),
         (["--samples", "0"], ["samples must be a whole number from 1 to 1000, not 0"]),
-        (["--samples", "many"], ["samples must be a number, not 'many'"]),
+        (["--samples", "many"], ["samples must be a whole number, not 'many'"]),
         (["--measures", "SAAR"], ["unknown measure 'SAAR'"]),
         (["--calibration", "no/such/file"], ["no/such/file"]),
         (["--timeout", "-1"], ["timeout must be more than 0"]),
@@ -176,7 +176,11 @@ def test_a_wrong_option_is_an_error_before_anything_is_loaded(checked, arguments
         (["aks", QUESTION], "did you mean ask?"),
         (["list", "mesures"], "did you mean measures?"),
         (["ask", QUESTION, "--timeout", "soon"], "invalid float value: 'soon'"),
-        (["ask", QUESTION, "two"], "unknown argument two"),
+        (["ask", QUESTION, "two"], 'unknown argument two; put a text of several words in quotes: "Who wrote Hamlet?"'),
+        (["ask", QUESTION, "--bogus"], "unknown argument --bogus (see"),
+        (["ask", QUESTION, "--measures", "SAAR"], "did you mean SAR?"),
+        (["ask", QUESTION, "--html", "/tmp"], "cannot write /tmp: it is a folder"),
+        (["show", "/tmp"], "cannot read /tmp: Is a directory"),
         (["ask", "--no-such-flag"], "unknown argument --no-such-flag"),
         ([], "sdlg --help"),
     ],
@@ -610,13 +614,21 @@ sys.exit(f"loaded: {{heavy}}" if heavy else 0)
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_a_model_that_does_not_exist_is_told_without_a_traceback(tmp_path):
-    arguments = ["-m", "sdlg.cli", "ask", QUESTION, "--model", str(tmp_path / "nowhere")]
-    done = program(*arguments, env={**os.environ, "HF_HUB_OFFLINE": "1", "SDLG_HOME": str(tmp_path)})
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("nowhere/at-all", "sdlg: cannot load the language model 'nowhere/at-all': "),
+        ("/nowhere/at-all", "sdlg: there is no folder /nowhere/at-all"),
+        ("/tmp", "sdlg: /tmp holds no model: there is no config.json in it"),
+        ("smolm2", "sdlg: there is no model 'smolm2'; did you mean smollm2? (sdlg models)"),
+    ],
+)
+def test_a_model_that_does_not_exist_is_told_without_a_traceback(tmp_path, name, says):
+    environment = {key: value for key, value in os.environ.items() if key != "HF_HUB_OFFLINE"}
+    arguments = ["-m", "sdlg.cli", "ask", QUESTION, "--model", name]
+    done = program(*arguments, env={**environment, "SDLG_OFFLINE": "1", "SDLG_HOME": str(tmp_path)})
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr.startswith("sdlg: cannot load the language model")
-    assert "nowhere" in done.stderr
-    assert "smollm2" in done.stderr
+    assert done.stderr.startswith(says)
     assert "Traceback" not in done.stderr
 
 

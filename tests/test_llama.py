@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import gc
 import threading
+import weakref
 
 import pytest
 import torch
 
 import sdlg
 from conftest import tiny_nli
-from sdlg.errors import BadOption, ModelNotFound, TimedOut
+from sdlg.errors import BadOption, ModelNotFound, RunError, TimedOut, UsageError
 from sdlg.models import chosen_engine
 from sdlg.models.base import DecodeRequest
 from sdlg.models.fetching import fetched
@@ -212,6 +213,39 @@ def test_results_record_what_ran_the_file(tiny):
     result = sdlg.Pipeline(tiny, tiny_nli(), samples=2, draws=0, max_tokens=4, prompt="raw").ask("the cat")
     assert (result.setup.engine, result.model) == ("llama.cpp", tiny.name)
     assert torch.isfinite(torch.tensor(result.semantic_entropy))
+
+
+def test_more_than_there_is_room_for_is_an_error_that_leaves_the_model_as_it_was(tiny):
+    prompt = tiny.prompt(Question("the cat"), "raw")
+    for _ in range(2):
+        with pytest.raises(RunError, match="fewer samples"):
+            decode(tiny, prompt, [()] * 130, strategy="diverse_beam")
+        assert len(decode(tiny, prompt, [(k,) for k in range(5, 9)])) == 4
+    whole = tiny.score(prompt, ["a"]).generations[0].logprobs
+    many = tiny.score(prompt, ["a"] * 300).generations
+    assert {one.logprobs for one in many} == {whole}
+
+
+def test_a_model_that_nobody_holds_is_freed(file):
+    freed = []
+    model = sdlg.load_model(str(file), SMALL)
+    weakref.finalize(model._context, freed.append, True)
+    finalizer = model._context._free_memory
+    prompt = model.prompt(Question("the cat"), "raw")
+    decode(model, prompt, [()])
+    del model
+    gc.collect()
+    assert freed == [True]
+    assert not finalizer.alive
+
+
+def test_a_closed_model_says_so(file):
+    model = sdlg.load_model(str(file), SMALL)
+    prompt = model.prompt(Question("the cat"), "raw")
+    model.close()
+    model.close()
+    with pytest.raises(UsageError, match="closed"):
+        decode(model, prompt, [()])
 
 
 # -- what is wrong ----------------------------------------------------------------------------------------------

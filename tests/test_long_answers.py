@@ -29,7 +29,7 @@ from sdlg.models.transformers.model import TransformersModel
 from sdlg.options import Decoding, Options
 from sdlg.records import Cost, Draws, Generation, Prompt, Question, Sample, Sampled, StopRule
 from sdlg.sampling import InitialAnswer
-from sdlg.sampling.sentences import is_long, sentences_of
+from sdlg.sampling.sentences import SentenceOfAnswer, is_long, sentences_of
 from sdlg.sentences import cut_into_parts, first_sentence
 from sdlg.views.brief import sentence_dict
 from sdlg.views.html_file import result_page
@@ -548,7 +548,7 @@ def load_tiny(model, nli, loading=None) -> Models:
     return Models(tiny_lm("llama"), FakeNli({}, name=nli), loading)
 
 
-CHECK = ("--set", "prompt=raw", "--set", "equivalence=strict", "--max-tokens", "12")
+CHECK = ("--set", "prompt=raw", "--set", "equivalence=strict", "--set", "max_tokens=12")
 
 
 def test_the_command_checks_a_text_and_a_file_of_them(tmp_path, capsys, monkeypatch):
@@ -561,7 +561,7 @@ def test_the_command_checks_a_text_and_a_file_of_them(tmp_path, capsys, monkeypa
     assert main(["check", str(answer), "--question", "who?", "--json", "--samples", "2", *CHECK], load_tiny) == 0
     assert result_from_json(capsys.readouterr().out).options.sentence_samples == 2
     assert main(["check", str(answer), "--question", "who?", "--method", "multinomial", *CHECK], load_tiny) == 2
-    assert "leave out --method" in capsys.readouterr().err
+    assert "unknown argument --method" in capsys.readouterr().err
     page = tmp_path / "page.html"
     assert main(["check", str(answer), "--question", "who?", "--html", str(page), *CHECK], load_tiny) == 0
     assert "the cat sat" in page.read_text()
@@ -635,3 +635,43 @@ def test_what_is_asked_wrongly_is_told_before_anything_is_loaded(tmp_path, capsy
     file.write_text(text)
     assert main(["check", str(file), *arguments], lambda *_: pytest.fail("loaded")) == 2
     assert says in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "text", ["La vitamine C\u00a0. Elle est bonne.", "M\u00a0. Dupont est là.", "点 A\u3000. 点 B"]
+)
+def test_other_white_space_than_a_blank_breaks_nothing_off(text):
+    parts = cut_into_parts(text)
+    assert "".join(text[part.start : part.end] for part in parts).split() == text.split() or len(parts) == 1
+
+
+def test_a_number_in_a_circle_is_a_word():
+    result = fake_pipeline({"": {"❶ Paris": 0.6, "❶ Lyon": 0.4}}, unit="sentences").ask("Where?")
+    assert result.answer.text == "❶ Paris"
+
+
+def test_half_a_surrogate_pair_is_refused_for_its_own_line_only(tmp_path, capsys):
+    with pytest.raises(BadQuestion, match="surrogate"):
+        tiny_pipeline().check("the cat?", "the cat \ud800 sat.")
+    lines = [{"question": "the cat?", "answer": answer} for answer in ("the cat sat.", "the \ud800 cat.", "the cat.")]
+    (tmp_path / "in.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    arguments = ["check", str(tmp_path / "in.jsonl"), "--out", str(tmp_path / "out.jsonl")]
+    assert main(arguments, load=load_tiny) == 1
+    rows = list(map(json.loads, (tmp_path / "out.jsonl").read_text().splitlines()))
+    assert ["error" in row for row in rows] == [False, True, False]
+
+
+def test_what_else_was_said_with_a_question_is_there_for_each_sentence():
+    asked = Question("Where?", context="A text.", system="Be brief.")
+    one = SentenceOfAnswer("It is Paris.", 0, 12, "claim", range(3), "It is a town.")
+    assert one.asked(asked) == replace(asked, text="Where? It is a town.")
+
+
+def test_an_undefined_value_of_a_sentence_can_be_read_again():
+    result = curie().ask("Who was Curie?")
+    claim = next(place for place, one in enumerate(result.sentences) if one.estimates)
+    name = next(iter(result.sentences[claim].estimates))
+    row = result.to_dict()
+    row["sentences"][claim]["estimates"][name]["value"] = None
+    again = result_from_json(json.dumps(row))
+    assert math.isnan(again.sentences[claim].estimates[name].value)

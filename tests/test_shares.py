@@ -172,3 +172,20 @@ def test_shares_of_what_is_kept_are_near_the_truth_and_in_their_intervals():
         naive.append(abs(shares_of(tally_of(kept.samples, replace(kept.draws, left_out=0.0)))[0] - truth))
     assert np.mean(held) > 0.93
     assert np.mean(errors) < 0.7 * np.mean(naive)
+
+
+@pytest.mark.parametrize("method", ["multinomial", "arithmetic"])
+def test_an_answer_that_was_sampled_several_times_has_its_probability_once(method):
+    lm = ScriptedModel({"": {"Paris": 0.4, **{f"Town{k}": 0.01 for k in range(60)}}})
+    pipeline = Pipeline(lm, FakeNli(), method=method, temperature=0.3, samples=10, draws=200, calibration="none")
+    result = pipeline.ask("Which town?")
+    paris = next(one for one in result.clusters if one.text == "Paris")
+    assert len(paris.members) > 1
+    assert paris.low <= 0.4 <= paris.high
+    assert paris.probability == pytest.approx(0.4, abs=0.05)
+    assert result.share_entropy.value > 0
+
+
+def test_what_is_too_unlikely_for_a_float_still_has_a_share():
+    known = [Sample(Generation("odd", (1,), (-800.0,), "eos"), ("odd",), cluster=0)]
+    assert shares_of(tally_of(known, Draws((), "multinomial"))) == pytest.approx([1.0])

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.console import Console
 
+from fakes import fake_pipeline
 from results import CANBERRA, EVIL, RESULTS, SYDNEY, made
 from sdlg.progress import Progress
 from sdlg.records import Word
@@ -266,3 +267,10 @@ def test_every_stage_can_be_shown_on_a_terminal(monkeypatch):
             watch(Progress(stage, f"{ESCAPE}[31m[red]\nhello"))
     assert "hello" in screen.getvalue()
     assert f"{ESCAPE}[31m" not in screen.getvalue()
+
+
+def test_measures_that_were_asked_for_are_in_the_short_view():
+    result = fake_pipeline(measures=["G-NLL", "Deg"]).ask("What?")
+    values = " · ".join(f"{name} {result.estimates[name].value:.2f}" for name in ("G-NLL", "Deg"))
+    assert values in shown(result)
+    assert "G-NLL" not in shown(fake_pipeline().ask("What?"))

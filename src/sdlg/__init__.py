@@ -5,9 +5,13 @@ The public names; each is imported when it is first used, so that `import sdlg` 
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 __version__ = "0.1.0"
+
+if os.environ.get("SDLG_OFFLINE", "").lower() not in ("", "0", "false"):
+    os.environ.setdefault("HF_HUB_OFFLINE", "1")  # before the hub's library is imported, which reads it once
 
 if TYPE_CHECKING:
     from .asking import ask, ask_async

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
+from pathlib import Path
 from threading import Lock
 from typing import Any, Unpack
 
@@ -66,7 +67,10 @@ async def ask_async(question: str | Question | None = None, *, timeout: float | 
 
 
 def _kept_models(model: ModelSource, nli: NliSource, loading: Loading) -> Models:
-    if isinstance(model, str) and isinstance(nli, str):
+    named: Any = full_name(str(model)) if isinstance(model, str | Path) else model
+    judge: Any = str(nli) if isinstance(nli, Path) else nli
+    try:
         with _loading:
-            return _models(full_name(model), nli, loading)
-    return Models(model, nli, loading)
+            return _models(named, judge, loading)
+    except TypeError:  # a list has no hash to know it by
+        return Models(model, nli, loading)

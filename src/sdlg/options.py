@@ -345,7 +345,8 @@ def read_setting(text: str) -> tuple[str, Any]:
     try:
         return name, kind(value)
     except ValueError:
-        raise BadOption(f"{name} must be a number, not {value!r}") from None
+        number = "a whole number" if kind is int else "a number"
+        raise BadOption(f"{name} must be {number}, not {value!r}") from None
 
 
 def differences(made: Mapping[str, object], here: Mapping[str, object]) -> str:

@@ -48,7 +48,7 @@ from .options import (
 )
 from .progress import Progress, Watch, ignore
 from .questions import Messages, checked_question
-from .records import Cost, Generation, Question, Sample, Sampled, Setup, Substitution
+from .records import Cost, Generation, Question, Sample, Sampled, Setup, Substitution, is_unicode
 from .result import SEMANTIC_ENTROPY, SHARE_ENTROPY, Result
 from .sampling import SAMPLERS, InitialAnswer, SamplingRequest, check_method, check_reads_texts, first_answer
 from .sampling.sentences import is_long, sentences_of
@@ -131,7 +131,7 @@ class Pipeline:
         """What shapes results besides models, method and options."""
         fit = fit_fingerprint(self.models.nli_name) if self.options.equivalence == "answers" else None
         facts = self.models.facts(self.measures)
-        return Setup(self.measures, self.calibrations.fingerprint, same_answer_fit=fit, **facts)
+        return Setup(self._own_measures, self.calibrations.fingerprint, same_answer_fit=fit, **facts)
 
     @property
     def in_flight(self) -> int:
@@ -213,12 +213,12 @@ class Pipeline:
             raise BadQuestion(f"the answers cannot be measured: {type(error).__name__}: {error}") from error
 
     def _score(self, asked: Question, samples: tuple[Sample, ...], evidence: Mapping[str, Any]) -> Result:
-        inputs = with_evidence(inputs_of(samples), evidence)
-        measured = measure(inputs, asked, self.measures, self.measuring_models(), also={"clusters"})
+        inputs, given = with_evidence(inputs_of(samples), evidence), self.changed(method=GIVEN, calibration=NONE)
+        measured = measure(inputs, asked, given.measures, self.measuring_models(), also={"clusters"})
         clusters = measured.inputs.clusters or tuple(range(len(samples)))
         notes = () if measured.inputs.clusters else (NOT_COMPARED,)
         sampled = numbered(Sampled(samples, (), Cost(), notes), clusters)
-        return self.changed(method=GIVEN, calibration=NONE).result_of(asked, sampled, measured)
+        return given.result_of(asked, sampled, measured)
 
     def with_likelihoods(
         self, question: Question, answers: Sequence[str | GivenAnswer | Mapping[str, Any] | Sample]
@@ -274,6 +274,8 @@ class Pipeline:
         asked = checked_question(question, context)
         if not answer.strip():
             raise BadQuestion("the answer is empty: there is nothing to check")
+        if not is_unicode(answer):
+            raise BadQuestion("the answer holds half a surrogate pair, which is no character")
         with limited(Limit(timeout)):
             show = watch or self._watch
             model, options = self.models.language_model, self.options
@@ -326,7 +328,7 @@ class Pipeline:
             setup=self.setup,
             cost=sampled.cost + measured.cost + Cost(seconds={"estimates": time.perf_counter() - started}),
             notes=(*sampled.notes, *self._notes()),
-            evidence=evidence_dict(measured.inputs) if self.measures else {},
+            evidence=evidence_dict(measured.inputs) if self.measures and told == sampled else {},
         )
         return self.calibrations.applied_to(result)
 

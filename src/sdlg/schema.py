@@ -109,15 +109,23 @@ def result_from_dict(document: Any) -> Result:
         raise BadQuestion(f"this is no result of the format {RESULT_FORMAT}")
     extra = ("format", "answer", SEMANTIC_ENTROPY, "crc32")
     fields = {name: value for name, value in document.items() if name not in extra}
-    for estimate in fields["estimates"].values() if isinstance(fields.get("estimates"), dict) else ():
-        if isinstance(estimate, dict) and estimate.get("value", 0.0) is None:
-            estimate["value"] = math.nan  # undefined
+    sentences = fields.get("sentences")
+    for part in (fields, *(sentences if isinstance(sentences, list) else ())):
+        _undefined_again(part)
     result = read_record(Result, fields, f"this is no result of the format {RESULT_FORMAT}")
     for sample in (*result.samples, *result.draws):
         tokens, steps = len(sample.tokens), len(sample.generation.logprobs)
         if tokens and sample.generation.decision_logprobs and tokens != steps:
             raise BadQuestion(f"this is no result: an answer has {tokens} tokens but {steps} log-probabilities")
     return result
+
+
+def _undefined_again(part: Any) -> None:
+    """Turn values that JSON could not hold into NaN again."""
+    estimates = part.get("estimates") if isinstance(part, dict) else None
+    for estimate in estimates.values() if isinstance(estimates, dict) else ():
+        if isinstance(estimate, dict) and estimate.get("value", 0.0) is None:
+            estimate["value"] = math.nan
 
 
 def result_from_json(text: str | bytes) -> Result:

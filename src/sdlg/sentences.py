@@ -25,6 +25,7 @@ _LEAD_IN = re.compile(
 )
 _ITEM = re.compile(r"(?:\d{1,3}[.)]|[-*+•])\s+")
 _LINE = re.compile(r"[^\n]*(?:\n\s*)?")  # with the line ends after it
+_OTHER_SPACE = re.compile(r"[^\S ]")  # some of them, after one capital letter, break sentencex off
 _FEWEST_WORDS = 2
 
 
@@ -77,18 +78,21 @@ def marker_length(line: str) -> int:
     return item.end() if item else 0
 
 
-@lru_cache(maxsize=4096)
 def first_sentence(text: str) -> int:
     """Return how many characters the first sentence has, with the white space after it; all, if there is one only."""
-    from sentencex import segment
-
     lead = len(text) - len(text.lstrip())
     line = _LINE.match(text, lead)
     assert line is not None
     if not line.group().strip():
         return len(text)
     marker = marker_length(line.group())  # "1. " is no sentence
-    first = next(iter(segment("en", line.group()[marker:])), "")
-    length = marker + len(first)
+    length = marker + _first_in_line(line.group()[marker:])
     is_whole = length >= len(line.group().rstrip())
     return lead + (len(line.group()) if is_whole else length)
+
+
+@lru_cache(maxsize=4096)
+def _first_in_line(line: str) -> int:
+    from sentencex import segment
+
+    return len(next(iter(segment("en", _OTHER_SPACE.sub(" ", line))), ""))

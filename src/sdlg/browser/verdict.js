@@ -66,7 +66,10 @@ export const toCheck = (sentences) =>
   sentences.filter((one) => doubtOf(one) > 1 / 3).sort((first, second) => isOpen(first) - isOpen(second) || doubtOf(second) - doubtOf(first));
 
 /** What stands beside a sentence's meanings where the model would go on to something else. */
-export const elsewhereNote = (elsewhere) => `${percent(shareOf(elsewhere))} of all that it would say here goes on to something else`;
+export const elsewhereNote = (elsewhere) => {
+  const of = elsewhere.probability === null ? "the score found here" : "all that it would say here";
+  return `${percent(shareOf(elsewhere))} of ${of} goes on to something else`;
+};
 
 /** The share of a sentence's own meaning. */
 export const sentenceShare = (one) => (isOpen(one) ? "?" : one.clusters.length ? percent(shareOf(one.clusters[0])) : "–");

@@ -195,3 +195,5 @@ def _answer_line(pipeline: Pipeline, timeout: float | None, asked: Asked) -> tup
         raise
     except SdlgError as error:
         return asked.error_line(str(error), retry=isinstance(error, Interrupted)), False
+    except Exception as error:  # whatever is wrong with one question, the others are answered
+        return asked.error_line(f"{type(error).__name__}: {error}"), False

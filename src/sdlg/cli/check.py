@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import argparse
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from ..concurrency.limits import Limit
 from ..errors import BadOption, BadQuestion
-from ..options import DEFAULT_METHOD, options_from, split_keywords
+from ..options import OPTIONS, options_from, split_keywords
 from .ask import answer_many, show_result
 from .files import check_output, read_pipe, read_text
-from .flags import add_asking, add_models, add_showing, lazy_pipeline, load_models, named_settings
+from .flags import (
+    add_measuring,
+    add_models,
+    add_showing,
+    lazy_pipeline,
+    load_models,
+    named_setting,
+    named_settings,
+)
 from .show import check_page
 
 _EXAMPLES = """examples:
@@ -34,7 +43,12 @@ def add_check(commands: Any) -> None:
     check.add_argument("--question", metavar="TEXT", help="what was asked; the file then is the answer")
     add_showing(check, "show every sentence's meanings")
     add_models(check)
-    add_asking(check)
+    check.add_argument(
+        "--samples", dest="settings", action="append", default=[], type=partial(named_setting, "sentence_samples"),
+        metavar="N",
+        help=f"sequences for each sentence, its own included (default: {OPTIONS['sentence_samples'].default})",
+    )  # fmt: skip
+    add_measuring(check)
 
 
 def _check(parsed: argparse.Namespace) -> int:
@@ -42,8 +56,6 @@ def _check(parsed: argparse.Namespace) -> int:
     from ..views.progress import progress_line
     from .question_files import answer_to_check, read_answers
 
-    if parsed.method not in (None, DEFAULT_METHOD):
-        raise BadOption(f"a text is checked by {DEFAULT_METHOD}: leave out --method {parsed.method}")
     each = [("sentence_samples", count) for name, count in parsed.settings if name == "samples"]
     parsed.settings = [*each, *parsed.settings, ("unit", "sentences")]
     options_from(parsed.preset, split_keywords(named_settings(parsed))[0])

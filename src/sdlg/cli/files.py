@@ -55,8 +55,10 @@ def read_text(path: Path) -> str:
     """Return the content of a text file, which must be UTF-8."""
     try:
         return path.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise BadOption(f"cannot read {path}: {error}") from error
+    except OSError as error:
+        raise BadOption(f"cannot read {path}: {error.strerror or error}") from error
+    except UnicodeDecodeError as error:
+        raise BadOption(f"cannot read {path}: {error}; it must be UTF-8") from error
 
 
 def read_pipe() -> str:
@@ -89,7 +91,7 @@ def open_output(path: str | None) -> Iterator[TextIO]:
     try:
         file = open(path, "a", encoding="utf-8", newline="\n")  # noqa: SIM115 (closed below)
     except OSError as error:
-        raise BadOption(f"cannot write {path}: {error}") from error
+        raise BadOption(f"cannot write {path}: {error.strerror or error}") from error
     try:
         yield file
     finally:

@@ -54,15 +54,16 @@ class Parser(argparse.ArgumentParser):
                     self.error(f"unknown argument {name}{self._suggestion(name)}")
         parsed, unknown = super().parse_known_args(args, namespace)
         if unknown:
-            self.error(f"unknown argument {unknown[0]}")
+            hint = "" if unknown[0].startswith("-") else '; put a text of several words in quotes: "Who wrote Hamlet?"'
+            self.error(f"unknown argument {unknown[0]}{hint}")
         return parsed, unknown
 
     def _suggestion(self, flag: str) -> str:
-        flags = {name: name for name in self._option_string_actions if name.startswith("--")}
-        if "--set" in flags:
-            settings = {_flag(name): f"--set {name}=VALUE" for name in (*OPTIONS, *LOADING)}
-            flags = {**settings, **flags}
-        close = get_close_matches(_flag(flag.lstrip("-")), flags, n=1)
+        own = [name for name in self._option_string_actions if name.startswith("--")]
+        flags = {name.lstrip("-").replace("-", "_"): name for name in own}
+        if "set" in flags:
+            flags = {name: f"--set {name}=VALUE" for name in (*OPTIONS, *LOADING)} | flags
+        close = get_close_matches(flag.lstrip("-").replace("-", "_"), flags, n=1)
         return f"; did you mean {flags[close[0]]}?" if close else ""
 
     def error(self, message: str) -> NoReturn:
@@ -82,7 +83,7 @@ def add_models(parser: argparse.ArgumentParser) -> None:
     """Add --model and --nli."""
     parser.add_argument(
         "--model", default=DEFAULT_MODEL, metavar="NAME",
-        help=f"hub name, folder, .gguf or server (default: {DEFAULT_MODEL})",
+        help=f"name of sdlg models, hub name, folder, .gguf or server (default: {DEFAULT_MODEL})",
     )  # fmt: skip
     parser.add_argument(
         "--nli", default=DEFAULT_NLI, metavar="NAME",
@@ -112,29 +113,37 @@ def add_setting(parser: argparse.ArgumentParser, name: str, help: str | None = N
     option = {**OPTIONS, **LOADING}[name]
     shown = help or option.metadata["help"].replace("%", "%%")
     parser.add_argument(
-        _flag(name), dest="settings", action="append", default=[], type=partial(_setting, name),
+        _flag(name), dest="settings", action="append", default=[], type=partial(named_setting, name),
         metavar="N" if isinstance(option.default, int | float) else "NAME", help=f"{shown} (default: {option.default})",
     )  # fmt: skip
 
 
-def _setting(name: str, value: str) -> tuple[str, Any]:
+def named_setting(name: str, value: str) -> tuple[str, Any]:
+    """Return one option's name and value, from a flag of its own."""
     return read_setting(f"{name}={value}")
 
 
 def add_asking(parser: argparse.ArgumentParser) -> None:
     """Add what `lazy_pipeline` reads besides the models: method, preset, measures, calibration and options."""
-    add_setting(parser, "samples", "answers to explore")
+    add_setting(parser, "samples")
     add_setting(parser, "max_tokens", "longest answer, in tokens")
     parser.add_argument("--method", default=DEFAULT_METHOD, metavar="NAME", help=", ".join(METHODS))
+    add_measuring(parser)
+
+
+def add_measuring(parser: argparse.ArgumentParser) -> None:
+    """Add what is the same for an answer that is made and one that is given."""
     parser.add_argument(
         "--preset", default="default", metavar="NAME", help=f"where options start: {', '.join(PRESETS)}"
     )
     parser.add_argument(
-        "--measures", default="", metavar="NAMES", help="further measures, with commas, or all (sdlg list)"
-    )
+        "--measures", default="", metavar="NAMES",
+        help="show these, too: names with commas, or all (sdlg list measures)",
+    )  # fmt: skip
     parser.add_argument(
-        "--calibration", default=PACKAGED, metavar="FILE", help="of sdlg calibrate; none (default: packaged)"
-    )
+        "--calibration", default=PACKAGED, metavar="FILE",
+        help="made by sdlg calibrate; none (default: one of sdlg's own that fits)",
+    )  # fmt: skip
     add_set(parser)
 
 

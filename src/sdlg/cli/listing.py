@@ -34,7 +34,7 @@ def add_schema(commands: Any) -> None:
 
 def add_path(commands: Any) -> None:
     """Add the command."""
-    path = commands.add_parser("path", help="print the folder of what comes with the package for another program")
+    path = commands.add_parser("path", help="print where sdlg keeps files for another program")
     path.add_argument("what", choices=tuple(_FOLDERS), metavar="NAME", help="lm-eval: its ready tasks")
     path.set_defaults(run=_path)
 

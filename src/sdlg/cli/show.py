@@ -79,7 +79,9 @@ def print_results(rows: Iterable[Result | dict[str, Any]], *, verbose: bool, que
 
 def check_page(path: Path) -> None:
     """Raise if a page could not be written, before anything is loaded."""
-    if path.is_dir() or not os.access(path if path.exists() else path.parent, os.W_OK):
+    if path.is_dir():
+        raise BadOption(f"cannot write {path}: it is a folder; name a file")
+    if not os.access(path if path.exists() else path.parent, os.W_OK):
         raise BadOption(f"cannot write {path}: there is no such folder, or it may not be written to")
 
 

@@ -87,7 +87,7 @@ def split_words(text: str) -> tuple[str, ...]:
 
 def is_number(word: str) -> bool:
     """It begins with a digit."""
-    return word[0].isdigit()
+    return word[0].isdecimal()
 
 
 def asks_quantity(question: str) -> bool:
@@ -143,9 +143,9 @@ def named_quantities(question: str, answer: str) -> dict[str, set[str]]:
 
 
 def _kind_of_number(number: str, before: tuple[str, ...], after: tuple[str, ...]) -> str:
-    if number.isdigit() and 1000 <= int(number) <= 2100 and not any(word in _UNITS for word in after):
+    if number.isdecimal() and 1000 <= int(number) <= 2100 and not any(word in _UNITS for word in after):
         return "year"
-    if number.isdigit() and int(number) <= 31 and any(word in _MONTHS for word in before + after):
+    if number.isdecimal() and int(number) <= 31 and any(word in _MONTHS for word in before + after):
         return "day"
     return "number"
 

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from ..errors import BadOption
-from ..options import pick
+from ..options import DEFAULT_METHOD, pick
 
 if TYPE_CHECKING:
     import numpy as np
@@ -96,7 +96,8 @@ def _by_sentence(run: RunResults, method: Method) -> NDArray[np.bool_]:
     from ..sentences import cut_into_parts
 
     answers = (run.generated[name].answer for name in run.ids)
-    return np.array([answer is not None and is_long(cut_into_parts(answer.text), method.options) for answer in answers])
+    texts = ["" if answer is None or method.sampler != DEFAULT_METHOD else answer.text for answer in answers]
+    return np.array([is_long(cut_into_parts(text), method.options) for text in texts], dtype=bool)
 
 
 def _calibration(origin: Origin, fit: RiskFit, notes: Sequence[str], versions: dict[str, str]) -> Calibration:
@@ -146,7 +147,7 @@ def calibrate_checks(
 
     measure = find_measure(choice.measure or FIRST_MEASURE)
     sign = 1.0 if measure.higher_is_less_certain else -1.0
-    results = {(one.question.text, one.answer.text): one for one in checked}
+    results = {(one.question.text.strip(), one.answer.text.strip()): one for one in checked}
     found = [(results.get((row.question.strip(), row.answer.strip())), row.segments) for row in judged]
     rows = [
         (max((sign * value for value in _values(result, part.text, measure)), default=math.nan), not part.right, owner)

@@ -70,7 +70,7 @@ def fit_risk(uncertainty: ArrayLike, wrong: ArrayLike, choice: Choice, owners: A
     """
     both = np.array([uncertainty, wrong, np.arange(np.size(wrong)) if owners is None else owners], dtype=np.float64)
     values, verdicts, groups = both[:, np.isfinite(both).all(axis=0)]
-    _check_classes(verdicts, choice.folds)
+    _check_classes(verdicts, groups, choice.folds)
     folds = list(_folds(verdicts, groups, choice))
     smallest = 1 / (len(verdicts) // number_of_bins(len(verdicts)) + 2)
     fits = {kind: _cross_fit(FITTERS[kind], values, verdicts, folds, smallest) for kind in choice.maps}
@@ -116,21 +116,10 @@ FITTERS: Mapping[str, Fitter] = {"isotonic": fit_isotonic, "logistic": fit_logis
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Fold:
-    """Answers that are held out, the others, and the risks that a map fitted on the others gives to all."""
-
-    others: NDArray[np.int64]
-    held_out: NDArray[np.int64]
-    risks: Array  # (n,)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
 class CrossFit:
     """A map fitted on all answers, and the risks by maps fitted on all but each fold."""
 
     map: IsotonicMap | LogisticMap
-    own_risks: Array  # by the map itself: not out of fold
-    folds: tuple[Fold, ...]
     risks: Array  # out of fold
     base_rates: Array  # out of fold
 
@@ -147,22 +136,23 @@ def _folds(wrong: Array, groups: Array, choice: Choice) -> Iterator[Split]:
 
 
 def _cross_fit(fitter: Fitter, values: Array, wrong: Array, splits: Sequence[Split], smallest: float) -> CrossFit:
-    folds, risks, base_rates = [], np.empty(len(values)), np.empty(len(values))
+    risks, base_rates = np.empty(len(values)), np.empty(len(values))
     for others, held_out in splits:
-        told = np.clip(fitter(values[others], wrong[others])(values), smallest, 1 - smallest)
-        risks[held_out], base_rates[held_out] = told[held_out], wrong[others].mean()
-        folds.append(Fold(others, held_out, told))
-    whole = fitter(values, wrong)
-    return CrossFit(whole, np.clip(whole(values), smallest, 1 - smallest), tuple(folds), risks, base_rates)
+        told = fitter(values[others], wrong[others])(values[held_out])
+        risks[held_out], base_rates[held_out] = np.clip(told, smallest, 1 - smallest), wrong[others].mean()
+    return CrossFit(fitter(values, wrong), risks, base_rates)
 
 
-def _check_classes(wrong: Array, folds: int) -> None:
-    """Raise unless every fold can hold an answer of either class."""
-    for name, count, way in (("wrong", int(wrong.sum()), "higher"), ("right", int((1 - wrong).sum()), "lower")):
+def _check_classes(wrong: Array, groups: Array, folds: int) -> None:
+    """Raise unless every fold can hold an answer of either class, or with a part of it."""
+    every = len(np.unique(groups))
+    verb = "are" if every == len(groups) else "have a part that is"
+    for name, label, way in (("wrong", 1.0, "higher"), ("right", 0.0, "lower")):
+        count = len(np.unique(groups[wrong == label]))
         if count < folds:
             fewer = f"--folds {count}, " if count >= 2 else ""
             raise BadOption(
-                f"{count} of {len(wrong)} answers are {name}, but {folds} folds need at least {folds}; "
+                f"{count} of {every} answers {verb} {name}, but {folds} folds need at least {folds}; "
                 f"try {fewer}a {way} --threshold, another --metric, or a run of more questions"
             )
 

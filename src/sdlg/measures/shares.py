@@ -48,23 +48,29 @@ class Tally:
         return float(self.counts.sum())
 
 
-def tally_of(known: Sequence[Sample], draws: Draws, others: Sequence[Sample] = ()) -> Tally:
-    """Count draws and known masses. `others` are further answers of known mass, which only give floors."""
-    size = 1 + max(sample.cluster or 0 for sample in [*known, *others, *draws.samples])
+def tally_of(known: Sequence[Sample], draws: Draws) -> Tally:
+    """Count draws and known masses; a known answer that comes twice has its mass once."""
+    size = 1 + max(sample.cluster or 0 for sample in [*known, *draws.samples])
+    known = _distinct(known)
     masses = _masses(known)
     outside = [draw for draw in draws.samples if not any(_is_same(draw, answer) for answer in known)]
     exact: Array = np.zeros(size)
     np.add.at(exact, [sample.cluster or 0 for sample in known], masses)
     counts = np.bincount([draw.cluster or 0 for draw in outside], minlength=size).astype(float)
-    floor, seen = np.zeros(size), list[Sample]()
-    every = sorted([*known, *others, *outside], key=lambda sample: bool(sample.generation.ending_logprobs))
-    for sample, mass in zip(every, _masses(every), strict=True):
-        if not any(_is_same(sample, other) for other in seen):
-            seen.append(sample)
-            floor[sample.cluster or 0] += mass
+    floor = np.zeros(size)
+    found = _distinct(sorted([*known, *outside], key=lambda sample: bool(sample.generation.ending_logprobs)))
+    np.add.at(floor, [sample.cluster or 0 for sample in found], _masses(found))
     floor = np.maximum(floor, exact)
     whole = max(1.0 - draws.left_out, float(floor.sum())) if draws.left_out else 1.0
     return Tally(exact / whole, counts, max(whole - math.fsum(masses), 0.0) / whole, floor / whole)
+
+
+def _distinct(samples: Sequence[Sample]) -> list[Sample]:
+    found: list[Sample] = []
+    for sample in samples:
+        if not any(_is_same(sample, other) for other in found):
+            found.append(sample)
+    return found
 
 
 def _masses(samples: Sequence[Sample]) -> list[float]:
@@ -99,6 +105,8 @@ def shares_of(tally: Tally) -> Array:
     and what the others have beyond their own floors is scaled down. Where answers are long, floors are next to 0.
     """
     masses = tally.exact + (tally.rest * tally.counts / tally.draws if tally.draws else 0.0)
+    if masses.sum() <= 0:  # nothing was drawn, and what is known is too unlikely for a float: all may be the answer's
+        masses = np.eye(1, len(masses))[0]
     masses = masses / masses.sum()
     above, left = np.maximum(masses - tally.floor, 0.0), max(1.0 - float(tally.floor.sum()), 0.0)
     shares: Array = tally.floor + left * above / above.sum() if above.sum() > 0 else tally.floor

@@ -8,17 +8,17 @@ A plug-in is an entry point of the group `sdlg.measures`: a `Measure`, or a list
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from types import ModuleType
 
-from ..errors import RunError
-from ..options import pick
+from ..errors import RunError, UnknownName
 from . import assessment, branches, decomposition, graph, relevance, semantic, shares, spread, tokens
 from .base import FIELDS, Measure
 
 PLUGINS = "sdlg.measures"
-START_WITH = ("semantic_entropy_sdlg", "perplexity", "discrete_semantic_entropy")
+START_WITH = ("share_beyond_answer", "perplexity", "semantic_entropy_sdlg")
 
 
 def _declared_in(*modules: ModuleType) -> tuple[Measure, ...]:
@@ -39,7 +39,12 @@ MEASURES: Mapping[str, Measure] = {measure.name: measure for group in GROUPS.val
 
 def find_measure(name: str) -> Measure:
     """Return a measure by name or alias; plug-ins are only loaded for names that are not ours."""
-    return _OWN_NAMES[name] if name in _OWN_NAMES else pick("measure", _by_any_name(), name)
+    found = _OWN_NAMES.get(name) or _by_any_name().get(name)
+    if found is None:
+        close = get_close_matches(name, _by_any_name(), n=1)
+        hint = f"did you mean {close[0]}? " if close else ""
+        raise UnknownName(f"unknown measure {name!r}; {hint}`sdlg list measures` shows all")
+    return found
 
 
 def find_measures(names: Iterable[str]) -> dict[str, Measure]:

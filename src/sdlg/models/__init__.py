@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -84,15 +85,31 @@ def _gguf_file(name: str) -> Path:
     return fetched(name) if name in CATALOGUE else Path(name).expanduser()
 
 
+def _place(name: str) -> str | Path:
+    """Return a folder, or the hub name that it must be; what cannot be one is an error before the hub is asked."""
+    folder = Path(name).expanduser()
+    if folder.is_dir():
+        if not (folder / "config.json").exists():
+            raise ModelNotFound(f"{name} holds no model: there is no config.json in it")
+        return folder
+    if name.startswith((".", "/", "~")):
+        raise ModelNotFound(f"there is no folder {name}")
+    if close := get_close_matches(name, CATALOGUE, n=1, cutoff=0.8):
+        raise ModelNotFound(f"there is no model {name!r}; did you mean {close[0]}? (sdlg models)")
+    return name
+
+
 def _load_transformers(name: str, loading: Loading) -> LanguageModel:
     from .transformers.gguf import converted_gguf, embedded_folder
     from .transformers.loading import load_transformers
 
     if not name.strip():
-        raise ModelNotFound("the model's name is empty; give a hub name, a folder, a .gguf file, a server or 'smollm2'")
+        raise ModelNotFound("the model's name is empty; give one of `sdlg models`, a hub name, a folder, …")
     source: str | Path = name
     if name in CATALOGUE and not CATALOGUE[name].is_folder:
         source = embedded_folder(name)
     elif name.endswith(".gguf"):
         source = converted_gguf(Path(name).expanduser())
+    else:
+        source = _place(name)
     return load_transformers(source, name=name, device=loading.device, dtype=loading.dtype, threads=loading.threads)

@@ -44,14 +44,15 @@ class LanguageModelJudge:
     def judge(self, question: str, pairs: Sequence[tuple[str, str]]) -> Judged:
         """Return whether the first answer entails the second, for each pair. Every pair is asked about once."""
         wanted = [(question, one, other) for one, other in pairs]
-        missing = [asked for asked in dict.fromkeys(wanted) if asked[1] != asked[2] and asked not in self._verdicts]
+        known = self._verdicts  # another thread may put another one in its place
+        missing = [asked for asked in dict.fromkeys(wanted) if asked[1] != asked[2] and asked not in known]
         fresh: dict[_Asked, NliProbabilities] = {}
         spent = Cost()
         with closing(run_in_flight(self._ask, missing, self._model.capabilities.in_flight)) as replies:
             for asked, reply in replies:
                 fresh[asked], cost = reply.result()
                 spent += cost
-        verdicts = {asked: fresh.get(asked) or self._verdicts.get(asked, SAME_TEXT) for asked in wanted}
+        verdicts = {asked: fresh.get(asked) or known.get(asked, SAME_TEXT) for asked in wanted}
         self._keep(fresh)
         return Judged(tuple(verdicts[asked] for asked in wanted), spent)
 

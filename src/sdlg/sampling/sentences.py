@@ -38,7 +38,7 @@ class SentenceOfAnswer:
 
     def asked(self, question: Question) -> Question:
         """What the judge of meaning reads before it."""
-        return Question(f"{question.text} {self.before}".strip())
+        return replace(question, text=f"{question.text} {self.before}".strip())
 
 
 def sentences_of(model: LanguageModel, answer: Generation, options: Options) -> list[SentenceOfAnswer]:
@@ -126,7 +126,7 @@ def _slice(model: LanguageModel, answer: Generation, sentence: SentenceOfAnswer)
         text=model.text(ids).strip(),
         token_ids=ids,
         logprobs=answer.logprobs[first:last],
-        stop_reason=answer.stop_reason if is_last else "stop_string",
+        stop_reason="eos" if is_last and answer.stop_reason == "eos" else "stop_string",  # no claim was cut
         ending_logprobs=ending,
         alternatives=answer.alternatives[first : last + is_last],
         entropies=answer.entropies[first : last + len(ending)],

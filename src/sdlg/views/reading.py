@@ -81,7 +81,8 @@ def to_check(result: Result) -> list[Sentence]:
 
 def elsewhere_note(elsewhere: Cluster) -> str:
     """Return what stands beside a sentence's meanings where the model would go on to something else."""
-    return f"{percent(elsewhere.share)} of all that it would say here goes on to something else"
+    of = "the score found here" if elsewhere.probability is None else "all that it would say here"
+    return f"{percent(elsewhere.share)} of {of} goes on to something else"
 
 
 def sentence_note(one: Sentence) -> str:

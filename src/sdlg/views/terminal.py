@@ -7,6 +7,7 @@ no answer can play tricks with the terminal.
 from __future__ import annotations
 
 import math
+from itertools import islice
 
 from rich.cells import cell_len
 from rich.console import Console, Group, RenderableType
@@ -34,6 +35,7 @@ _SHADES = ("default", "#b58900", "#cb8a16", "#dc6b16", "bold #dc322f")
 _BAR = 12
 _NAME = 30  # characters of a model's name in the footer
 _MEANINGS = 5  # in the short view
+_MEASURES = 4
 _SHARED = 16  # characters of a beginning that all answers share, before it is left out of a line that is too long
 _MUCH = 0.25  # of the probability at a word
 _PICTURES = {code: 0x2400 + code for code in range(32) if code not in (9, 10)} | {127: 0x2421}
@@ -61,7 +63,8 @@ def print_result(console: Console, result: Result, *, verbose: bool = False) -> 
 def short_view(result: Result, width: int) -> Group:
     """Return the answer, a sentence, the meanings, the headline and a footer: a dozen lines with a one-line answer."""
     note = short_note(result)
-    lines = [_headline(result), *([Text(f"note: {note}", "yellow")] if note else []), footer(result)]
+    noted = [Text(f"note: {note}", "yellow")] if note else []
+    lines = [_headline(result), *_named_measures(result), *noted, footer(result)]
     for line in lines:
         line.no_wrap, line.overflow = True, "ellipsis"
     meanings = indented(_short_meanings(result, width))
@@ -109,6 +112,14 @@ def _headline(result: Result) -> Text:
     if result.risk is None:
         return Text.assemble(entropy, (" (higher: less certain)", "dim"))
     return Text.assemble((visible(result.risk.sentence), "bold"), f" · {entropy}")
+
+
+def _named_measures(result: Result) -> list[Text]:
+    """Return those that were asked for by name, in one line."""
+    named = [name for name in result.setup.measures if name in result.estimates or name in result.unavailable]
+    values = (f"{name} {_value(result.estimates[name])}" if name in result.estimates else f"{name} –" for name in named)
+    more = " (-v shows all)" if len(named) > _MEASURES else ""
+    return [Text(" · ".join(islice(values, _MEASURES)) + more)] if named else []
 
 
 def footer(result: Result) -> Text:

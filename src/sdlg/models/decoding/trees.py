@@ -79,11 +79,15 @@ class PathTree(KVTree, Protocol):
         """Run each path under its parent, and forget it. Each one's pieces come in its order; they hold no memory."""
 
 
-def path_batches(paths: Sequence[Sequence[int]]) -> Iterator[list[int]]:
-    """Yield the numbers of the paths that have tokens, in groups that fit into one pass; a longer one is alone."""
+def path_batches(paths: Sequence[Sequence[int]], most: int = _PASS_TOKENS) -> Iterator[list[int]]:
+    """Yield the numbers of the paths that have tokens, in groups that fit into one pass; a longer one is alone.
+
+    A group has at most so many paths.
+    """
     group: list[int] = []
     for number, path in enumerate(paths):
-        if group and sum(len(paths[other]) for other in group) + len(path) > _PASS_TOKENS:
+        tokens = sum(len(paths[other]) for other in group) + len(path)
+        if group and (len(group) == most or tokens > _PASS_TOKENS):
             yield group
             group = []
         if path:

@@ -15,6 +15,8 @@ sum becomes one of up to .4 nats a few layers on. Two things would make such a d
 from __future__ import annotations
 
 import threading
+import weakref
+from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -26,14 +28,14 @@ import torch
 from torch import Tensor
 
 from ...concurrency.limits import check_limit, holding
-from ...errors import ModelNotFound, RunError
+from ...errors import ModelNotFound, RunError, UsageError
 from ...records import Prompt, StopRule
 from ..decoding.prefixes import usable_length
 from ..decoding.tree_model import TreeNetwork
 from ..decoding.trees import PathLogits, passes, path_batches
 from .library import Library
 
-_SEQUENCES = 128  # that may be live at once
+_SEQUENCES = 128  # that may be live at once; llama.cpp aborts where there are more than outputs
 _BATCH = 512  # tokens in one call
 _OUTPUTS = 128  # rows of logits that llama.cpp prepares for; it aborts where it prepares for as few as are used
 _EXACT_ROWS = 3  # whose logits are wanted in one call: with more, another kernel multiplies
@@ -76,8 +78,10 @@ class LlamaContext(TreeNetwork):
         self._vocabulary = int(self._c.llama_vocab_n_tokens(self._c.llama_model_get_vocab(self.model)))
         self._batch = self._c.llama_batch_init(_BATCH, 0, 1)
         self._free = list(range(_SEQUENCES))
-        self._dead: list[int] = []  # sequences that are freed when nothing grows, or when there is no room
+        self._dead: deque[int] = deque()  # sequences that are freed when nothing grows, or when there is no room
         self._turn = threading.RLock()
+        self._free_memory = weakref.finalize(self, _free, self._c, self._batch, self._context, self.model)
+        self._free_memory.atexit = False  # the system frees it, too, and a thread may still be decoding
 
     def _context_params(self, threads: int) -> Any:
         params = self._c.llama_context_default_params()
@@ -107,7 +111,12 @@ class LlamaContext(TreeNetwork):
         with self._turn:
             return torch.cat([self._decode(tokens[k : k + size]) for k in range(0, len(tokens), size)])
 
+    def _check_open(self) -> None:
+        if not self._free_memory.alive:
+            raise UsageError("this model was closed; load it again")
+
     def _decode(self, tokens: Sequence[Token]) -> Tensor:
+        self._check_open()
         batch, null = self._batch, self._library.ffi.NULL
         batch.n_tokens = len(tokens)
         for k, token in enumerate(tokens):
@@ -133,6 +142,7 @@ class LlamaContext(TreeNetwork):
     def new_sequence(self, source: int | None = None, length: int = 0) -> int:
         """Return a free sequence number; with the first `length` tokens of another, if one is named."""
         with self._turn:
+            self._check_open()
             if not self._free and not self.free_dead():
                 raise RunError(f"more than {_SEQUENCES} sequences at once; ask for fewer samples")
             sequence = self._free.pop()
@@ -143,6 +153,7 @@ class LlamaContext(TreeNetwork):
     def cut(self, sequence: int, length: int) -> None:
         """Free the cells of a sequence from a position on."""
         with self._turn:
+            self._check_open()
             self._c.llama_memory_seq_rm(self._memory, sequence, length, -1)
 
     def drop(self, sequence: int) -> None:
@@ -152,21 +163,24 @@ class LlamaContext(TreeNetwork):
     def free_dead(self) -> bool:
         """Free the cells of forgotten sequences that no other one shares; whether there were any."""
         with self._turn:
-            dead, self._dead = self._dead, []
-            if self._context is not None:
-                for sequence in dead:
+            before = len(self._free)
+            while self._dead:  # others may drop more meanwhile
+                sequence = self._dead.popleft()
+                if self._free_memory.alive:
                     self._c.llama_memory_seq_rm(self._memory, sequence, -1, -1)
-            self._free += dead
-            return bool(dead)
+                self._free.append(sequence)
+            return len(self._free) > before
 
     def close(self) -> None:
-        """Free the weights and the context."""
+        """Free the weights and the context. Without it they are freed when nobody holds the model any more."""
         with self._turn:
-            if self._context is not None:
-                self._c.llama_batch_free(self._batch)
-                self._c.llama_free(self._context)
-                self._c.llama_model_free(self.model)
-                self._context = None
+            self._free_memory()
+
+
+def _free(c: Any, batch: Any, context: Any, model: Any) -> None:
+    c.llama_batch_free(batch)
+    c.llama_free(context)
+    c.llama_model_free(model)
 
 
 class LlamaPrefix:
@@ -214,7 +228,8 @@ class LlamaPrefix:
         return len(self.ids)
 
     def __del__(self) -> None:
-        self.context.drop(self.sequence)
+        if hasattr(self, "sequence"):  # there was one left
+            self.context.drop(self.sequence)
 
 
 class LlamaTree:
@@ -227,9 +242,14 @@ class LlamaTree:
 
     def grow(self, parents: Sequence[int], tokens: Sequence[int]) -> tuple[list[int], Tensor]:
         """Run a token under each parent, which is one of the prefix or of the call before. Others are dropped."""
-        tips = [
-            self._fork(parent) if parent in parents[k + 1 :] else self._take(parent) for k, parent in enumerate(parents)
-        ]
+        tips: list[tuple[int, int]] = []
+        try:
+            for k, parent in enumerate(parents):
+                tips.append(self._fork(parent) if parent in parents[k + 1 :] else self._take(parent))
+        except BaseException:  # no sequence was left: those that were taken are of no use, and go back
+            for sequence, _ in tips:
+                self._context.drop(sequence)
+            raise
         self._release(list(self._tips))
         run = [Token(token, sequence, place + 1, True) for token, (sequence, place) in zip(tokens, tips, strict=True)]
         nodes = list(range(self._next_node, self._next_node + len(tips)))
@@ -247,11 +267,11 @@ class LlamaTree:
 
     def run_paths(self, parents: Sequence[int], paths: Sequence[Sequence[int]]) -> Iterator[PathLogits]:
         """Run given paths, as many as fit into a pass together."""
-        for group in path_batches(paths):
-            sequences = {
-                number: self._context.new_sequence(self._prefix.sequence, parents[number] + 1) for number in group
-            }
+        for group in path_batches(paths, most=_SEQUENCES // 2):
+            sequences: dict[int, int] = {}
             try:
+                for number in group:
+                    sequences[number] = self._context.new_sequence(self._prefix.sequence, parents[number] + 1)
                 yield from self._run_group(group, sequences, parents, paths)
             finally:
                 for sequence in sequences.values():

@@ -14,6 +14,8 @@ from .layouts import remembered_layout
 from .model import TransformersModel
 from .network import Network
 
+_CHOICES = "Give a name of `sdlg models`, a hub name (owner/name), a folder or a .gguf file."
+
 
 def load_transformers(
     source: str | Path, *, name: str, device: str | None, dtype: str | None, threads: int = 0
@@ -28,8 +30,7 @@ def load_transformers(
         model = AutoModelForCausalLM.from_pretrained(source, dtype=kind)
     except Exception as error:  # whatever a stranger's files make transformers raise
         raise ModelNotFound(
-            f"cannot load the language model {name!r}: {first_line(error)} "
-            f"Give a hub name, a folder, a .gguf file or 'smollm2'.{advice_on(source)}"
+            f"cannot load the language model {name!r}: {first_line(error)} {_CHOICES}{advice_on(source)}"
         ) from error
     model = model.to(where)
     layout = remembered_layout(Network(model.eval()), Path(source)) if Path(source).is_dir() else None
