@@ -609,6 +609,10 @@ def test_sentences_get_a_risk_from_judged_answers(tmp_path, capsys):
     assert f"{3 * len(rows)} judged parts of answers, 33% wrong (as people judged)" in told
     calibration = Calibration.load(risk)
     assert (calibration.origin.unit, calibration.n) == ("sentence", 3 * len(rows))
+    assert calibration.origin.samples == 3  # of each sentence
+    assert "max_tokens" not in calibration.origin.options
+    assert main([*made, "--metric", "rouge_l"]) == 2
+    assert "--metric is for runs" in capsys.readouterr().err
     one = tmp_path / "one.txt"
     one.write_text(answers[1])
     assert main(["check", str(one), "--question", "who 1", "--calibration", str(risk), "--json", *fast], load_tiny) == 0

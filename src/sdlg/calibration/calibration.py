@@ -68,8 +68,9 @@ class Origin:
             raise _says_nothing("--model", self.model, model)
         if self.method != method:
             raise _says_nothing("--method", self.method, method)
-        here = shaping_options(options, method, self.measure)
-        sampled = [("--nli", self.nli, nli), ("--samples", self.samples, options.samples)]
+        here = shaping_options(options, method, self.measure, self.unit)
+        samples = options.samples if self.unit == "answer" else options.sentence_samples
+        sampled = [("--nli", self.nli, nli), ("--samples", self.samples, samples)]
         pairs: list[tuple[str, object, object]] = [
             *([] if self.needs_only_the_answer else sampled),
             *((f"--{name.replace('_', '-')}", made, here[name]) for name, made in self.options.items() if name in here),
@@ -264,9 +265,11 @@ def in_words(risk: float, unit: Unit = "answer") -> str:
     return f"about {math.floor(10 * risk + 0.5)} in 10 such {unit}s are wrong"
 
 
-def shaping_options(options: Options, method: str, measure: str) -> dict[str, JsonValue]:
+def shaping_options(options: Options, method: str, measure: str, unit: Unit = "answer") -> dict[str, JsonValue]:
     """Return the options that shape a method's answers or the measure, as JSON has them; scoring is SDLG's only."""
     named: dict[str, JsonValue] = {"prompt": options.prompt, **asdict(options.decoding)}
+    if unit == "sentence":
+        del named["max_tokens"]  # a sentence that was cut is not measured
     if find_measure(measure).needs_only_the_answer:
         del named["branch_strategy"]
     else:

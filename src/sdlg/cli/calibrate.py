@@ -81,6 +81,11 @@ def _of_checks(parsed: argparse.Namespace, choice: Choice) -> Calibration:
     from .question_files import stored_rows
 
     checks, judged = Path(parsed.run_or_checks), Path(parsed.judged)
+    for name in ("method", "samples", "metric"):
+        if getattr(choice, name) is not None:
+            raise BadOption(
+                f"--{name} is for runs: with --judged people said what is right, and sdlg check measured it"
+            )
     rows = read_judged(judged)
     if not checks.is_file():
         raise BadOption(f"{checks} is no file of sdlg check: make it with sdlg check {judged} --out {checks}")

@@ -168,11 +168,11 @@ def calibrate_checks(
         method=one.method,
         measure=measure.name,
         higher_is_less_certain=measure.higher_is_less_certain,
-        samples=one.options.samples,
+        samples=one.options.sentence_samples,
         metric=PEOPLE,
         threshold=0.5,
         data=Data(name, rows=len(judged), evaluated=sum(result is not None for result, _ in found)),
-        options=shaping_options(one.options, one.method, measure.name),
+        options=shaping_options(one.options, one.method, measure.name, "sentence"),
         unit="sentence",
     )
     notes = [*fit.notes, "parts of one answer are taken as independent by the interval and by the promise"]
