@@ -310,4 +310,4 @@ def test_an_empty_file_and_an_unknown_measure_are_usage_errors(tmp_path, capsys)
     assert main(["score", str(empty)]) == 2
     assert main(["score", str(empty), "--measures", "magic"]) == 2
     assert main(["score", str(tmp_path / "missing.jsonl")]) == 2
-    assert "choose from" in capsys.readouterr().err
+    assert "unknown measure 'magic'; `sdlg list measures` shows all" in capsys.readouterr().err
