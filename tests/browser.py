@@ -18,6 +18,10 @@ from urllib.parse import urlsplit
 import pytest
 
 from sdlg.browser import static_files
+from sdlg.progress import Progress
+from sdlg.result import Result
+from sdlg.schema import finite
+from sdlg.serving.events import OurForm
 
 CHROMIUM = Path("/usr/bin/chromium")
 FLAGS = [
@@ -130,7 +134,7 @@ def refusal(status: int, message: str, **headers: str) -> Reply:
     )  # fmt: skip
 
 
-def streamed(result: dict[str, Any], *, pause: float = 0.0, last: dict[str, Any] | None = None) -> Reply:
+def streamed(result: Result, *, pause: float = 0.0, last: dict[str, Any] | None = None) -> Reply:
     """A result as it would be streamed; `last` takes the place of the result event, `{}` breaks off instead."""
 
     def reply(handler: Handler, _: dict[str, Any]) -> None:
@@ -143,22 +147,24 @@ def streamed(result: dict[str, Any], *, pause: float = 0.0, last: dict[str, Any]
     return reply
 
 
-def events_of(result: dict[str, Any], last: dict[str, Any] | None) -> Iterator[bytes]:
+def events_of(result: Result, last: dict[str, Any] | None) -> Iterator[bytes]:
+    form = OurForm()
     yield b": waiting\n\n"
-    if result["method"] == "sdlg":
-        for token in result["samples"][0]["tokens"]:
-            yield _event({"type": "token", "text": token})
-        yield _event({"type": "answer", "answer": result["samples"][0]["generation"]})
-    for sample in result["samples"][1:]:
-        yield _event({"type": "branch", "sample": {**sample["generation"], "substitution": sample["substitution"]}})
+    if result.method == "sdlg":
+        yield from map(_event, map(form.piece, result.tokens))
+        yield _event(form.ending(result.answer))
+    for sample in result.samples[1:]:
+        yield from map(_event, form.branch(Progress("branches", "", sample.generation, sample.substitution)))
+    for sentence in result.sentences:
+        yield from map(_event, form.sentence(sentence))
     if last == {}:
         return
-    yield _event({"type": "result", "result": result} if last is None else last)
+    yield from map(_event, form.last(result) if last is None else [last])
     yield b"data: [DONE]\n\n"
 
 
 def _event(data: dict[str, Any]) -> bytes:
-    return f"data: {json.dumps(data)}\n\n".encode()
+    return f"data: {json.dumps(finite(data))}\n\n".encode()
 
 
 class Handler(BaseHTTPRequestHandler):

@@ -104,8 +104,8 @@ def test_no_risk_is_finer_than_the_answers_support():
 
 def test_what_is_promised_is_said_in_words():
     assert KEEP.in_words(None) == ""
-    assert KEEP.in_words(True) == "; answered: at most 1 in 5 such answers is wrong"
-    assert replace(KEEP, wanted=0.15).in_words(True) == "; answered: at most 15% of such answers is wrong"
+    assert KEEP.in_words(True) == "; answered: of answers as sure as this at most 1 in 5 is wrong"
+    assert replace(KEEP, wanted=0.085).in_words(True).endswith("of answers as sure as this at most 8.5% are wrong")
     assert KEEP.in_words(False) == "; not sure enough to answer"
 
 
@@ -162,11 +162,12 @@ def test_asking_with_a_calibration_shows_its_risk_and_measures_what_it_needs(tmp
     calibration().save(tmp_path / "risk.json")
     result = fake_pipeline(samples=3, calibration=tmp_path / "risk.json").ask("Where is the Louvre?")
     assert result.risk.probability == calibration().risk_at(result.estimates[MEASURE].value)
-    assert "the calibration was made with --samples 10, not 3: the risk may be off" in result.notes
+    assert any(note.startswith("the calibration was made with --samples 10, not 3: the risk") for note in result.notes)
+    assert (result.risk.keep, "made with other options than here" in result.risk.sentence) == (None, True)
     assert json.loads(result.to_json())["risk"]["sentence"] == result.risk.sentence
     assert result.risk.sentence in repr(result)
     assert result.risk.sentence in result._repr_html_()
-    console = Console(record=True, width=200, file=io.StringIO())
+    console = Console(record=True, width=250, file=io.StringIO())
     print_result(console, result)
     assert result.risk.sentence in console.export_text()
     assert result.setup.calibration is not None
@@ -199,9 +200,9 @@ def test_other_differences_are_warnings_but_for_the_seed():
     made = [text.removeprefix("the calibration was made with ") for text in differences(origin(), options, nli="x")]
     assert [text.split(":")[0] for text in made] == [
         "--nli fake-nli, not x",
-        "--max-tokens 64, not 7",
-        "--stop-strings [], not ['\\n']",
-        "--banned none, not format",
+        "--set max_tokens=64, not 7",
+        "--set stop_strings=[], not ['\\n']",
+        "--set banned=none, not format",
     ]
     multinomial = origin(method="multinomial", options=shaping_options(Options(), "multinomial", MEASURE))
     assert not any("banned" in text for text in differences(multinomial, options, method="multinomial"))
@@ -222,7 +223,7 @@ def test_samples_and_the_judge_do_not_matter_to_a_measure_of_the_answer_alone(tm
 
 def test_an_answer_that_ended_by_itself_is_the_same_with_other_limits():
     named = calibrations_for(calibration(), "scripted", "fake-nli", "sdlg", Options())
-    noted = {limit: "--max-tokens" in str(named.applied_to(asked(max_tokens=limit)).notes) for limit in (1, 40, 64, 90)}
+    noted = {limit: "max_tokens" in str(named.applied_to(asked(max_tokens=limit)).notes) for limit in (1, 40, 64, 90)}
     assert noted == {1: True, 40: False, 64: False, 90: False}  # with 1 it is cut
 
 

@@ -58,19 +58,28 @@ from sdlg.views.terminal import print_result
     ],
 )
 def test_a_text_is_cut_into_its_sentences(text, parts):
+    assert [part.text for part in cut_into_parts(text)] == parts
     assert [text[part.start : part.end] for part in cut_into_parts(text)] == parts
 
 
 @pytest.mark.parametrize(
     ("text", "kinds"),
     [
-        ("Sure, here is a summary: It is red.", ["lead"]),
+        ("Sure, here is a summary: It is red.", ["claim"]),
+        ("Sure, here is a summary:", ["lead"]),
         ("# A heading\nIt is red.", ["lead", "claim"]),
         ("Here are the steps:\n1. Do it now.", ["lead", "claim"]),
         ("Is it red? It is red.", ["lead", "claim"]),
         ("```\ncode. more\n```", ["code"]),
         ("```\nan open block", ["code"]),
-        ("Yes.", ["lead"]),
+        ("Yes.", ["claim"]),
+        ("Sydney. It is known for its opera house.", ["claim", "claim"]),
+        ("I would say it was 1915. Here's what happened: it sank.", ["claim", "claim"]),
+        ("I hope this helps! Let me know if it does.", ["lead", "lead"]),
+        ("| --- | --- |\n🎉🎉🎉\n— …", ["lead", "lead", "lead"]),
+        ("```pip install x``` is all. It works.", ["claim", "claim"]),
+        ("- ```\n  x = 1\n  ```\nIt works.", ["code", "claim"]),
+        ("````\n```\nx\n```\n````\nIt works.", ["code", "claim"]),
         ("Of course! It is red.", ["lead", "claim"]),
         ("Of course, Marie Curie was born in 1867.", ["claim"]),
         ("Hi there!", ["lead"]),
@@ -493,6 +502,9 @@ def test_a_lead_in_alone_does_not_make_an_answer_long():
     answer = Generation(text, tuple(map(ord, text)), (-0.1,) * len(text), "eos")
     assert not is_long(sentences_of(lm, answer, Options()), Options())
     assert is_long(sentences_of(lm, answer, Options()), Options(unit="sentences"))
+    assert not is_long(cut_into_parts("Yes. Penguins can swim."), Options())
+    assert is_long(cut_into_parts("它是红的。它是蓝的。"), Options())
+    assert not is_long([], Options(unit="sentences"))
 
 
 def test_readings_of_long_answers():

@@ -25,10 +25,10 @@ from browser import (  # noqa: F401 (fixtures)
 from fakes import BORN_IN, fake_pipeline
 from results import CANBERRA, CURIE, EVIL, QUESTION, RESULTS, RISK, SYDNEY, made, made_long
 from sdlg.browser import NAMES, VIEW, static_files, static_text, view_script
-from sdlg.result import Result, percent, share_text
+from sdlg.result import Result, percent, sentence_share, share_text
 from sdlg.views.html_file import result_page
 from sdlg.views.notebook import notebook_view
-from sdlg.views.reading import explanation, judge_line, meaning_label, reading, short_note
+from sdlg.views.reading import reading
 
 PHONE = {"viewport": {"width": 360, "height": 740}}
 SCREEN = {"viewport": {"width": 1280, "height": 800}}
@@ -322,43 +322,9 @@ def ask_on(page, question: str = QUESTION) -> None:
     page.get_by_role("button", name="Ask", exact=True).click()
 
 
-def _counted(result: Result) -> Result:
-    """A result of a server without log-probabilities, whose answer was cut."""
-    unknown = {"logprobs": (), "ending_logprobs": (), "entropies": (), "stop_reason": "length"}
-    return replace(
-        result, samples=tuple(replace(one, generation=replace(one.generation, **unknown)) for one in result.samples)
-    )
-
-
-def test_the_words_are_the_same_in_both_languages(open_page, stub):  # noqa: F811
-    at, claim = next((at, one) for at, one in enumerate(CURIE.sentences) if one.clusters)
-    wide = replace(claim, clusters=(replace(claim.clusters[0], low=0.1, high=0.8), *claim.clusters[1:]))
-    unclear = replace(CURIE, sentences=(*CURIE.sentences[:at], wide, *CURIE.sentences[at + 1 :]))
-    results = [*RESULTS.values(), CURIE, unclear]
-    for low, high in ((0.0, 0.08), (0.0, 0.1), (0.005, 0.125), (0.1, 0.3), (0.2, 0.8), (0.505, 0.605), (0.9, 1.0)):
-        own, other = (
-            ((CANBERRA,), (low, (low + high) / 2, high)),
-            ((SYDNEY,), (1 - high, 1 - (low + high) / 2, 1 - low)),
-        )
-        results += [made([own, other]), made([own])]
-    results.append(_counted(results[-1]))
-    page = open_page(stub.url)
-    said = page.evaluate(
-        "results => import('/static/verdict.js').then(({ reading, shortNote, caveats, meaningLabel, shareText }) => "
-        "results.map((one) => [reading(one), shortNote(one), ...caveats(one), "
-        "...one.clusters.flatMap((c) => [meaningLabel(c), shareText(c)])]))",
-        [as_json(result) for result in results],
-    )
-    assert said == [
-        [reading(one), short_note(one), explanation(one), judge_line(one)]
-        + [text for cluster in one.clusters for text in (meaning_label(cluster), share_text(cluster))]
-        for one in results
-    ]
-
-
 def test_an_answer_streams_and_becomes_a_result(open_page, stub):  # noqa: F811
     result = RIVERS
-    stub.reply = streamed(as_json(result), pause=0.05)
+    stub.reply = streamed(result, pause=0.05)
     page = open_page(stub.url)
     page.locator("#about", has_text="scripted · judge fake-nli").wait_for()
     page.get_by_text("Context", exact=True).click()
@@ -375,8 +341,20 @@ def test_an_answer_streams_and_becomes_a_result(open_page, stub):  # noqa: F811
     assert page.get_by_role("button", name="Stop").is_hidden()
 
 
+def test_a_long_answer_streams_sentence_by_sentence_and_becomes_a_result(open_page, stub):  # noqa: F811
+    stub.reply = streamed(CURIE, pause=0.5)
+    page = open_page(stub.url)
+    ask_on(page)
+    page.locator(".arriving ~ .wordings li").nth(2).wait_for()
+    shares = [sentence_share(one) for one in CURIE.sentences if one.clusters]
+    arrived = page.locator(".arriving ~ .wordings li").all_text_contents()
+    assert [line.split(" ")[0] for line in arrived] == shares
+    page.locator(".verdict").wait_for()
+    assert page.text_content(".reading") == reading(CURIE)
+
+
 def test_a_permanent_link_shows_the_result_from_history_or_asks_again_at_a_click(open_page, stub, chromium):  # noqa: F811
-    stub.reply = streamed(as_json(RESULTS["leans"]))
+    stub.reply = streamed(RESULTS["leans"])
     page = open_page(stub.url)
     ask_on(page)
     page.locator(".verdict").wait_for()
@@ -398,7 +376,7 @@ def test_a_permanent_link_shows_the_result_from_history_or_asks_again_at_a_click
 
 
 def test_history_can_be_opened_and_deleted(open_page, stub):  # noqa: F811
-    stub.reply = streamed(as_json(RESULTS["leans"]))
+    stub.reply = streamed(RESULTS["leans"])
     page = open_page(stub.url)
     assert page.locator("#history").is_hidden()
     for question in ("First?", "Second?", "Third?"):
@@ -415,7 +393,7 @@ def test_history_can_be_opened_and_deleted(open_page, stub):  # noqa: F811
 
 
 def test_a_full_store_drops_the_oldest(open_page, stub):  # noqa: F811
-    stub.reply = streamed(as_json(RESULTS["leans"]))
+    stub.reply = streamed(RESULTS["leans"])
     page = open_page(stub.url)
     page.evaluate(
         "() => { const set = Storage.prototype.setItem;"
@@ -433,7 +411,7 @@ def test_a_full_store_drops_the_oldest(open_page, stub):  # noqa: F811
 
 
 def test_stop_cancels_a_slow_answer(open_page, stub):  # noqa: F811
-    stub.reply = streamed(as_json(RIVERS), pause=0.4)
+    stub.reply = streamed(RIVERS, pause=0.4)
     page = open_page(stub.url)
     ask_on(page)
     page.locator(".arriving .text", has_text="The").wait_for()
@@ -458,7 +436,7 @@ def test_a_server_without_news_is_said_to_be_slow(open_page, stub):  # noqa: F81
 
 
 def test_a_question_asked_before_the_settings_came_waits_for_them(open_page, stub):  # noqa: F811
-    stub.reply = streamed(as_json(RESULTS["leans"]))
+    stub.reply = streamed(RESULTS["leans"])
     stub.settings["defaults"] = {**stub.settings["defaults"], "samples": 7}
     stub.slow_settings = 1.0
     page = open_page(stub.url)
@@ -488,7 +466,7 @@ def test_an_option_out_of_range_is_shown_not_swallowed(open_page, stub):  # noqa
     ],
 )
 def test_errors_are_said_and_can_be_tried_again(open_page, stub, reply, says):  # noqa: F811
-    result = as_json(RESULTS["leans"])
+    result = RESULTS["leans"]
     told = {"type": "error", "error": {"message": "the deadline of 120 s passed"}}
     named = {"error event": streamed(result, last=told), "broken off": streamed(result, last={})}
     stub.reply = named[reply] if isinstance(reply, str) else reply
@@ -508,7 +486,7 @@ def test_errors_are_said_and_can_be_tried_again(open_page, stub, reply, says):  
 
 def test_a_key_is_asked_for_and_sent(open_page, stub):  # noqa: F811
     stub.settings["needs_key"] = True
-    result = as_json(RESULTS["leans"])
+    result = RESULTS["leans"]
 
     def reply(handler, sent) -> None:
         fine = handler.headers["Authorization"] == "Bearer right"
@@ -527,7 +505,7 @@ def test_a_key_is_asked_for_and_sent(open_page, stub):  # noqa: F811
 
 
 def test_the_page_is_accessible_in_light_and_dark(open_page, stub):  # noqa: F811
-    stub.reply = streamed(as_json(RIVERS))
+    stub.reply = streamed(RIVERS)
     page = open_page(stub.url)
     page.locator("#about", has_text="scripted").wait_for()
     for summary in page.locator("summary").all():
@@ -542,9 +520,7 @@ def test_the_page_is_accessible_in_light_and_dark(open_page, stub):  # noqa: F81
 
 
 def test_text_from_everywhere_stays_text(open_page, stub):  # noqa: F811
-    stub.reply = streamed(
-        as_json(replace(RESULTS["markup"], question=replace(RESULTS["markup"].question, context=EVIL)))
-    )
+    stub.reply = streamed(replace(RESULTS["markup"], question=replace(RESULTS["markup"].question, context=EVIL)))
     stub.settings["model"] = EVIL
     page = open_page(stub.url)
     ask_on(page, EVIL)
@@ -559,7 +535,7 @@ def test_text_from_everywhere_stays_text(open_page, stub):  # noqa: F811
 
 @pytest.mark.parametrize("name", ["empty", "long"])
 def test_odd_answers_stream_too(open_page, stub, name):  # noqa: F811
-    stub.reply = streamed(as_json(RESULTS[name]))
+    stub.reply = streamed(RESULTS[name])
     page = open_page(stub.url, **PHONE)
     ask_on(page)
     page.locator(".verdict").wait_for()

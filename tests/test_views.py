@@ -14,7 +14,7 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from fakes import fake_pipeline
-from results import CANBERRA, EVIL, RESULTS, SYDNEY, made
+from results import CANBERRA, EVIL, RESULTS, RISK, SYDNEY, made
 from sdlg.progress import Progress
 from sdlg.records import Word
 from sdlg.result import Result
@@ -128,6 +128,10 @@ def test_what_must_not_be_missed_is_noted():
 
 def test_a_risk_is_said_where_a_calibration_speaks():
     assert "about 2 in 10 such answers are wrong · semantic entropy" in shown(RESULTS["rival"])
+    promise = "about 1 in 10 such answers is wrong; answered: of answers as sure as this at most 1 in 10 is wrong"
+    promised = replace(RESULTS["twenty"], risk=replace(RISK, sentence=promise))
+    assert f"{promise} · semantic entropy" in " ".join(shown(promised).split())
+    assert shown(promised).count("\n") <= DOZEN
     assert "risk of being wrong 20%, measured on 400 answers" in shown(RESULTS["rival"], verbose=True)
 
 

@@ -8,31 +8,30 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from .records import SentenceKind
 
-_FENCE = re.compile(r"^[ \t]*(```|~~~)[^\n]*\n.*?(?:^[ \t]*\1[ \t]*$|\Z)", re.MULTILINE | re.DOTALL)
+_FENCE = re.compile(  # a block of code, also in an item of a list; a line with marks at both ends is none
+    r"^[ \t]*(?:(?:\d{1,3}[.)]|[-*+•])[ \t]+)?(`{3,}|~{3,})[^`\n]*\n.*?(?:^[ \t]*\1[`~]*[ \t]*$|\Z)",
+    re.MULTILINE | re.DOTALL,
+)
 _MARKERS = re.compile(r"^[\s>#*+\-•–]*(?:\d+[.)])?[\s*_`>#\-]*|[\s*_`]+$")  # of headings, lists and emphasis
 _OPENING = re.compile(
     r"(?:sure|certainly|of course|absolutely|great question|(?:hello|hi)(?: there)?)\b(?:[,!.]+\s*|$)", re.IGNORECASE
 )
-_LEAD_IN = re.compile(
-    r"(?:here (?:is|are)|here's|let me know|i hope|i can|i would|i'd|feel free|thank you|thanks(?! to))\b|"
-    r"(?:in (?:summary|conclusion)|overall)[,:]?$",
-    re.IGNORECASE,
-)
+_LEAD_IN = re.compile(r"(?:let me know|i hope (?:this|that|it|you)|feel free|thank you|thanks(?! to))\b", re.IGNORECASE)
 _ITEM = re.compile(r"(?:\d{1,3}[.)]|[-*+•])\s+")
 _LINE = re.compile(r"[^\n]*(?:\n\s*)?")  # with the line ends after it
 _OTHER_SPACE = re.compile(r"[^\S ]")  # some of them, after one capital letter, break sentencex off
-_FEWEST_WORDS = 2
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
     """A sentence, a line or a code block of a text: its characters, without white space at its ends."""
 
+    text: str
     start: int
     end: int
     kind: SentenceKind
@@ -53,14 +52,14 @@ def _sentences(text: str, start: int, end: int) -> Iterator[Part]:
     while start < end:
         length = first_sentence(text[start:end])
         part = _trimmed(text, start, start + length, "claim")
-        if part.end > part.start:
-            yield part if _claims(text[part.start : part.end]) else Part(part.start, part.end, "lead")
+        if part.text:
+            yield part if _claims(part.text) else replace(part, kind="lead")
         start += length
 
 
 def _trimmed(text: str, start: int, end: int, kind: SentenceKind) -> Part:
     piece = text[start:end]
-    return Part(start + len(piece) - len(piece.lstrip()), start + len(piece.rstrip()), kind)
+    return Part(piece.strip(), start + len(piece) - len(piece.lstrip()), start + len(piece.rstrip()), kind)
 
 
 def _claims(sentence: str) -> bool:
@@ -68,8 +67,12 @@ def _claims(sentence: str) -> bool:
     plain = _OPENING.sub("", _MARKERS.sub("", sentence), count=1)
     if sentence.lstrip().startswith("#") or plain.endswith((":", "?", "？", "؟", "：")) or _LEAD_IN.match(plain):
         return False
-    is_word = bool(plain) and (not plain.isascii() or _ITEM.match(sentence.lstrip()) is not None)
-    return is_word or len(plain.split()) >= _FEWEST_WORDS
+    return any(map(str.isalnum, plain))
+
+
+def is_one_word(text: str) -> bool:
+    """Whether a text is a single word; a script without spaces may say much in one."""
+    return text.isascii() and len(text.split()) < 2
 
 
 def marker_length(line: str) -> int:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from importlib.resources import files
 
-VIEW = ("verdict.js", "elements.js", "view.js")
+VIEW = ("elements.js", "view.js")
 NAMES = ("index.html", "style.css", *VIEW, "server.js", "app.js")
 _IMPORT = re.compile(r'^import \{ .+ \} from "\./.+";\n', re.MULTILINE)
 

@@ -2,7 +2,6 @@
 
 import { copyButton, make, visible } from "./elements.js";
 import { call, fetchResult, key, stored, wholeNumber } from "./server.js";
-import { sentenceShare } from "./verdict.js";
 import { showResult } from "./view.js";
 
 const at = (id) => document.getElementById(id);
@@ -72,7 +71,7 @@ const CHARACTERS = 3_000_000; // browsers give about five million
 
 /** Whatever else may lie there under our name is passed over. */
 const isEntry = (entry) => typeof entry?.link === "string" && entry.link.startsWith("#")
-  && typeof entry.question === "string" && entry.result?.format === "sdlg.result/1";
+  && typeof entry.question === "string" && entry.result?.format === "sdlg.result/1" && entry.result.said;
 
 function entries() {
   try {
@@ -188,10 +187,10 @@ function showArriving({ question }) {
       line.classList.remove("busy");
       say("The answer is there. Looking for other meanings …");
     },
-    sentence({ sentence }) {
+    sentence({ sentence, said }) {
       if (!sentence.clusters.length) return;
       say("Measuring sentence by sentence …");
-      others.append(make("li", { dir: "auto" }, `${sentenceShare(sentence)} `, visible(sentence.text.slice(0, 400))));
+      others.append(make("li", { dir: "auto" }, `${said.share} `, visible(sentence.text.slice(0, 400))));
     },
     branch(event) {
       if (!text.data) say("Sampling answers …");

@@ -57,3 +57,13 @@ export function copyButton(label, textOf) {
   });
   return button;
 }
+
+// -- numbers ---------------------------------------------------------------------------------------------------------
+
+export const decimal = (value, digits = 2) => (Number.isFinite(value) ? value.toFixed(digits).replace("-", "−") : "not known");
+
+/** What rounds to 0 % or 100 % and is not is said to be below 1 % or above 99 %. */
+export function percent(share) {
+  if (share > 0 && share < 0.005) return "<1%";
+  return share >= 0.995 && share < 1 ? ">99%" : `${Math.round(100 * share)}%`;
+}

@@ -42,7 +42,7 @@ export async function fetchResult({ context, draws, ...asked }, signal, onEvent)
   const body = JSON.stringify({ ...asked, ...options, context: context || null, stream: true });
   const response = await call("v1/uncertainty", { method: "POST", body, signal });
   for await (const event of eventsOf(response)) {
-    if (event.type === "result") return event.result;
+    if (event.type === "result") return { ...event.result, said: event.said };
     if (event.type === "error") throw new Failure(event.error?.message ?? "The server could not answer.");
     onEvent(event);
   }

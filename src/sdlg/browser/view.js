@@ -1,17 +1,31 @@
-// A result (sdlg.result/1) as elements: what is asked first is on top, the rest is folded. No network, no storage. Used
-// by the page and by the self-contained file.
+// A result (sdlg.result/1, with what sdlg/views/said.py says of it) as elements: what is asked first is on top, the
+// rest is folded. No network, no storage. Used by the page and by the self-contained file.
 
-import { clipped, copyButton, faint, folded, make, newId, table, visible } from "./elements.js";
-import { caveats, decimal, doubtOf, elsewhereNote, isOpen, largestFirst, meaningLabel, percent, reading, sentenceNote, shareOf, shareText, shortNote, toCheck } from "./verdict.js";
+import { clipped, copyButton, decimal, faint, folded, make, newId, percent, table, visible } from "./elements.js";
 
 const COLOURS = 8;
 const MEANINGS = 5; // shown before the rest is folded
 const SHARED = 90; // characters of a shared beginning that a branch repeats
 const LONG = 2000; // characters of an answer that gets a scroll box
 
+const shareOf = (cluster) => cluster.probability ?? cluster.score_share;
+const largestFirst = (clusters) => [...clusters].sort((first, second) => shareOf(second) - shareOf(first));
+
+const withWords = (clusters, said) => clusters.map((cluster, place) => ({ ...cluster, said: said[place] }));
+
+/** The same result, in which each meaning and each sentence has what is said of it. */
+function spoken({ said, ...result }) {
+  const sentences = result.sentences.map((one, place) => {
+    const own = said.sentences[place];
+    return { ...one, said: own, clusters: withWords(one.clusters, own.meanings) };
+  });
+  return { ...result, said, sentences, clusters: withWords(result.clusters, said.meanings) };
+}
+
 /** Put the whole view of a result into an element. */
-export function showResult(place, result) {
-  const parts = result.sentences?.length
+export function showResult(place, stored) {
+  const result = spoken(stored);
+  const parts = result.sentences.length
     ? [longAnswer(result), verdict(result), firstToCheck(result)]
     : [answer(result), verdict(result), meanings(result)];
   place.replaceChildren(asked(result.question), ...parts, more(result));
@@ -28,10 +42,10 @@ const riskLine = ({ sentence, basis }) => make("p", {}, make("strong", {}, visib
 
 function verdict(result) {
   const section = make("section", { class: "verdict", "aria-label": "How sure" });
-  section.append(make("p", { class: "reading" }, reading(result)));
+  section.append(make("p", { class: "reading" }, result.said.reading));
   if (result.risk) section.append(riskLine(result.risk));
   else section.append(faint("This is about what the model would say, not about what is true."));
-  const note = shortNote(result);
+  const { note } = result.said;
   if (note) section.append(make("p", { class: "note" }, `Note: ${note}.`));
   return section;
 }
@@ -143,7 +157,7 @@ function longAnswer(result) {
   for (const one of result.sentences) {
     text.append(visible(characters.slice(at, one.start).join("")));
     const place = measured.indexOf(one);
-    text.append(place >= 0 ? buttons[place] : make("span", { class: "unmeasured", title: sentenceNote(one) }, visible(one.text)));
+    text.append(place >= 0 ? buttons[place] : make("span", { class: "unmeasured", title: one.said.note }, visible(one.text)));
     at = one.end;
   }
   text.append(visible(characters.slice(at).join("")));
@@ -153,14 +167,14 @@ function longAnswer(result) {
 }
 
 function sentenceButton(one, controls) {
-  const title = sentenceNote(one) || `${shareText(one.clusters[0])} for its own meaning`;
+  const title = one.said.note || `${one.clusters[0].said.share} for its own meaning`;
   const characters = Array.from(one.text);
   const piece = (from, to) => visible(characters.slice(from, to).join(""));
   const measured = make("span", { class: "measured" }, piece(one.measured_from));
   const button = make("button", { ...CLOSED, class: "word sentence", title, "aria-controls": controls }, piece(0, one.measured_from), measured);
   button.append(make("span", { class: "unseen" }, ` (${title})`));
-  if (isOpen(one)) button.classList.add("open");
-  else button.style.setProperty("--shade", doubtOf(one).toFixed(3));
+  if (one.said.is_open) button.classList.add("open");
+  else button.style.setProperty("--shade", one.said.doubt.toFixed(3));
   return button;
 }
 
@@ -168,8 +182,8 @@ function fillSentence(panel, result, one) {
   const own = asResult(result, one);
   const branches = own.samples.filter((sample) => sample.substitution);
   panel.setAttribute("aria-label", "The sentence");
-  panel.replaceChildren(make("h3", { dir: "auto" }, visible(one.text)), make("p", {}, reading(own)), meanings(own));
-  if (one.elsewhere) panel.append(faint(elsewhereNote(one.elsewhere)));
+  panel.replaceChildren(make("h3", { dir: "auto" }, visible(one.text)), make("p", {}, one.said.reading), meanings(own));
+  if (one.said.elsewhere) panel.append(faint(one.said.elsewhere));
   if (one.risk) panel.append(riskLine(one.risk));
   panel.append(answer(own));
   if (branches.length) panel.append(folded(`Alternatives: where the sentence could have gone on differently (${branches.length})`, ...tree(own, branches)));
@@ -177,12 +191,12 @@ function fillSentence(panel, result, one) {
 
 /** The shakiest sentences, and what the model would else have said. */
 function firstToCheck(result) {
-  const shaky = toCheck(result.sentences);
+  const shaky = result.said.to_check.map((number) => result.sentences[number]);
   const section = make("section", { class: "to-check", "aria-label": "Sentences to check first" });
   const row = (one) => {
     const others = largestFirst(one.clusters).filter(({ id }) => id !== 0).slice(0, 3);
-    const said = others.map((cluster) => make("li", { dir: "auto" }, `${percent(shareOf(cluster))} or: ${meaningLabel(cluster)}`, ...clipped(cluster.text)));
-    return make("li", {}, make("strong", { dir: "auto" }, visible(one.text)), ` ${shareText(one.clusters[0])}`, make("ul", {}, ...said));
+    const said = others.map((cluster) => make("li", { dir: "auto" }, `${percent(shareOf(cluster))} or: ${cluster.said.label}`, ...clipped(cluster.text)));
+    return make("li", {}, make("strong", { dir: "auto" }, visible(one.text)), ` ${one.clusters[0].said.share}`, make("ul", {}, ...said));
   };
   const listed = (some) => make("ol", { class: "shaky" }, ...some.map(row));
   if (shaky.length) section.append(listed(shaky.slice(0, 3)));
@@ -273,10 +287,10 @@ function meanings(result) {
 function meaning(result, cluster, place) {
   const bar = make("span", { class: `bar colour-${place % COLOURS}`, "aria-hidden": "true" }, make("span"));
   bar.style.setProperty("--share", shareOf(cluster).toFixed(4));
-  const own = make("span", { class: "own" }, meaningLabel(cluster));
+  const own = make("span", { class: "own" }, cluster.said.label);
   const text = make("bdi", {}, visible(cluster.text.slice(0, 300)) || make("em", {}, "(empty)"));
   const head = make("summary", {}, badge(result, cluster.id), make("span", { class: "meaning" }, own, text));
-  head.append(bar, make("span", { class: "share" }, shareText(cluster)));
+  head.append(bar, make("span", { class: "share" }, cluster.said.share));
   const wordings = cluster.texts.map((wording) => make("li", { dir: "auto" }, ...clipped(wording)));
   const drawn = result.draws.length ? ` and ${cluster.draws.length} of ${result.draws.length} draws` : "";
   const times = faint(`In ${cluster.members.length} of ${result.samples.length} sequences${drawn}:`);
@@ -300,8 +314,8 @@ function more(result) {
   if (branches.length) section.append(folded(`Alternatives: where the answer could have gone on differently (${branches.length})`, ...tree(result, branches)));
   const notes = result.notes.map((note) => make("li", {}, visible(note)));
   const lists = notes.length ? [make("ul", { class: "notes", "aria-label": "Notes" }, ...notes)] : [];
-  const about = caveats(result).map((line) => faint(visible(line)));
-  const copy = copyButton("Copy as JSON", () => JSON.stringify(result, null, 2));
+  const about = result.said.caveats.map((line) => faint(visible(line)));
+  const copy = copyButton("Copy as JSON", () => JSON.stringify(result, (name, value) => (name === "said" ? undefined : value), 2));
   section.append(folded("Numbers and notes", ...lists, ...about, numbers(result), make("div", { class: "actions" }, copy)));
   return section;
 }

@@ -16,6 +16,7 @@ from .calibration import (
     KeepRule,
     Origin,
     OutOfFold,
+    exact_percent,
     in_words,
     shaping_options,
 )
@@ -33,4 +34,5 @@ __all__ = [
     "IsotonicMap",
     "KeepRule",
 ]
-__all__ += ["LogisticMap", "Origin", "OutOfFold", "calibrations_for", "in_words", "read_calibration", "shaping_options"]
+__all__ += ["LogisticMap", "Origin", "OutOfFold", "calibrations_for", "exact_percent", "in_words"]
+__all__ += ["read_calibration", "shaping_options"]

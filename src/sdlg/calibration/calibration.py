@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 Unit = Literal["answer", "sentence"]  # what is right or wrong: a whole answer, or a sentence of a long one
 PEOPLE = "people"  # in the place of a metric, where people judged
 
+_MADE_OTHERWISE = "it may be off: made with other options than here"
 _ONE_IN = (7, 10, 15, 20, 30, 50, 100, 200, 500, 1000)
 
 
@@ -70,13 +71,14 @@ class Origin:
             raise _says_nothing("--method", self.method, method)
         here = shaping_options(options, method, self.measure, self.unit)
         samples = options.samples if self.unit == "answer" else options.sentence_samples
-        sampled = [("--nli", self.nli, nli), ("--samples", self.samples, samples)]
+        count = "--samples " if self.unit == "answer" else "--set sentence_samples="
+        sampled = [("--nli ", self.nli, nli), (count, self.samples, samples)]
         pairs: list[tuple[str, object, object]] = [
             *([] if self.needs_only_the_answer else sampled),
-            *((f"--{name.replace('_', '-')}", made, here[name]) for name, made in self.options.items() if name in here),
+            *((f"--set {name}=", made, here[name]) for name, made in self.options.items() if name in here),
         ]
         return [
-            f"the calibration was made with {flag} {made}, not {value}: the risk may be off"
+            f"the calibration was made with {flag}{made}, not {value}: the risk may be off, and nothing is promised"
             for flag, made, value in pairs
             if made != value
         ]
@@ -102,9 +104,10 @@ class KeepRule:
         """Return what the promise says of an answer that is kept, or is not; nothing where there is no promise."""
         if keep is None:
             return ""
-        part = f"1 in {round(1 / self.wanted)}" if abs(1 / self.wanted % 1) < 1e-6 else f"{self.wanted:.0%} of"
+        is_whole = abs(1 / self.wanted % 1) < 1e-6
+        part = f"1 in {round(1 / self.wanted)} is" if is_whole else f"{exact_percent(self.wanted)} are"
         do, done = ("answer", "answered") if unit == "answer" else ("keep", "kept")
-        return f"; {done}: at most {part} such {unit}s is wrong" if keep else f"; not sure enough to {do}"
+        return f"; {done}: of {unit}s as sure as this at most {part} wrong" if keep else f"; not sure enough to {do}"
 
     @property
     def coverage(self) -> float:
@@ -197,15 +200,16 @@ class Calibration:
         names = (self.origin.measure, measure.name, *measure.aliases)
         return next((result.estimates[name].value for name in names if name in result.estimates), math.nan)
 
-    def risk_of(self, result: Result) -> AnswerRisk:
-        """Return the risk of a result's answer, or of a sentence as a result of its own."""
+    def risk_of(self, result: Result, *, is_made_otherwise: bool = False) -> AnswerRisk:
+        """Return the risk of a result's answer, or of a sentence as a result of its own. An answer that was made with
+        other options than the calibration's has no promise."""
         value, measure, unit = self.value_in(result), self.origin.measure, self.origin.unit
         if math.isnan(value):
             why = f"no risk: {measure} has no value for this {unit}"
             return AnswerRisk(None, why, self.basis, measure, None, None)
-        risk, keep = self.risk_at(value), self.keeps(value)
-        words = f"{in_words(risk, unit)}{self.keep.in_words(keep, unit)}"
-        return AnswerRisk(risk, words, self.basis, measure, value, keep)
+        risk, keep = self.risk_at(value), None if is_made_otherwise else self.keeps(value)
+        more = f" ({_MADE_OTHERWISE})" if is_made_otherwise else self.keep.in_words(keep, unit)
+        return AnswerRisk(risk, f"{in_words(risk, unit)}{more}", self.basis, measure, value, keep)
 
     @property
     def basis(self) -> str:
@@ -217,6 +221,8 @@ class Calibration:
             details.insert(0, origin.data.format)
         if self.out_of_fold.skill.low <= 0:
             details.append(f"{origin.measure} was not shown to tell more than that share")
+        if self.keep.threshold is None:
+            details.append(f"no promise can be made: {self.keep.reason}")
         measured = "answers" if origin.unit == "answer" else "judged parts of answers"
         return f"measured on {self.n} {measured} to {origin.data.name}, {right} of them right ({'; '.join(details)})"
 
@@ -251,6 +257,11 @@ class Calibration:
 
 
 _JSON = TypeAdapter(Calibration)
+
+
+def exact_percent(share: float) -> str:
+    """Return a share that was asked for, as exactly as it was."""
+    return f"{100 * share:.4g}%"
 
 
 def in_words(risk: float, unit: Unit = "answer") -> str:

@@ -72,15 +72,18 @@ class Calibrations:
         if made not in (None, "zero-shot") and not (question.shots or question.context):
             notes.append(f"the calibration was made with questions asked {made}, not alone: the risk may be off")
         result = replace(result, notes=(*result.notes, *notes))
-        return replace(result, risk=self._risk(one, result)) if unit == "answer" else result
+        return replace(result, risk=self._risk(one, result, bool(notes))) if unit == "answer" else result
 
     def risk_of_sentence(self, question: Question, sentence: Result) -> AnswerRisk | None:
         """Return the risk of a sentence of the answer to a question, from the sentence as a result of its own."""
         one = self.for_question(question, "sentence")
-        return None if one is None else self._risk(one, sentence)
+        if one is None:
+            return None
+        differs = one.origin.differences(sentence.model, sentence.nli, sentence.method, sentence.options)
+        return self._risk(one, sentence, bool(differs))
 
-    def _risk(self, one: Calibration, result: Result) -> AnswerRisk:
-        risk = one.risk_of(result)
+    def _risk(self, one: Calibration, result: Result, is_made_otherwise: bool) -> AnswerRisk:
+        risk = one.risk_of(result, is_made_otherwise=is_made_otherwise)
         return replace(risk, basis=f"{risk.basis}; {_OURS}") if self.is_packaged else risk
 
 

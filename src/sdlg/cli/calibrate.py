@@ -140,13 +140,15 @@ def summary(made: Calibration) -> list[str]:
 
 
 def _keep_line(made: Calibration) -> str:
+    from ..calibration import exact_percent
+
     keep = made.keep
     if keep.threshold is None:
         return keep.reason
     side, value = ("≤", keep.threshold) if made.origin.higher_is_less_certain else ("≥", -keep.threshold)
     return (
-        f"keep {made.origin.unit}s {side} {value:.4g}: at most {keep.wanted:.0%} of them are wrong, with "
-        f"{keep.confidence:.0%} confidence; that keeps {keep.coverage:.0%} of all "
-        f"({keep.wrong} of {keep.kept} wrong here). "
-        "It holds for this model, these options and questions like these"
+        f"keep {made.origin.unit}s {side} {value:.4g}: at most {exact_percent(keep.wanted)} of them are "
+        f"wrong, with {exact_percent(keep.confidence)} confidence; that keeps {keep.coverage:.0%} of all "
+        f"({keep.wrong} of {keep.kept} wrong here). It holds for this model, these options and further questions like "
+        "these; it breaks where questions share a text, or where measure or options were chosen by these very answers"
     )

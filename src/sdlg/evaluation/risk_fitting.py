@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..calibration import Bin, Interval, IsotonicMap, KeepRule, LogisticMap, OutOfFold
+from ..calibration import Bin, Interval, IsotonicMap, KeepRule, LogisticMap, OutOfFold, exact_percent
 from ..errors import BadOption, RunError
 from ..measures.shares import wilson
 from .calibrating import Choice
@@ -220,10 +220,10 @@ def keep_answers(values: Array, wrong: Array, wanted: float, confidence: float) 
 
 def _why_none(values: Array, wrong: Array, wanted: float, fewest: int) -> str:
     if len(values) < fewest:
-        return f"{len(values)} answers are too few to show an error rate of {wanted:.0%}; at least {fewest} are needed"
+        return f"{len(values)} answers are too few to show an error rate of {exact_percent(wanted)}; at least {fewest} are needed"
     first = np.argsort(values, kind="stable")[:fewest]
     return (
-        f"no threshold can be shown to keep to an error rate of {wanted:.0%}: "
+        f"no threshold can be shown to keep to an error rate of {exact_percent(wanted)}: "
         f"of the {fewest} most certain answers {wrong[first].sum():.0f} are wrong"
     )
 

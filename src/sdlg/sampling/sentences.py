@@ -15,7 +15,7 @@ from ..models.base import LanguageModel
 from ..options import Options
 from ..records import Cost, Generation, Prompt, Question, Sampled, SentenceKind, StopRule
 from ..scoring.alignment import Span, token_spans
-from ..sentences import Part, cut_into_parts
+from ..sentences import Part, cut_into_parts, is_one_word
 from .request import InitialAnswer, SamplingRequest
 from .sdlg import branch_off, check_sdlg, run_together
 
@@ -59,7 +59,7 @@ def sentences_of(model: LanguageModel, answer: Generation, options: Options) -> 
         tokens = range(ends[number], ends[number + 1])
         if not tokens and kind == "claim":
             kind = "lead"  # it shares its only token with the sentence before
-        sentence = SentenceOfAnswer(text[part.start : part.end], part.start, part.end, kind, tokens, before)
+        sentence = SentenceOfAnswer(part.text, part.start, part.end, kind, tokens, before)
         found.append(_after_its_matter(sentence, spans) if kind == "claim" else sentence)
     return found
 
@@ -76,11 +76,11 @@ def _is_complete(text: str) -> bool:
 
 
 def is_long(sentences: Sequence[SentenceOfAnswer | Part], options: Options) -> bool:
-    """Whether the answer of these sentences is measured sentence by sentence."""
+    """Whether the answer of these sentences is measured sentence by sentence. "Yes." before one does not make it so."""
     if options.unit == "answer" or options.stop_at == "sentence":
         return False
-    parts = sum(sentence.kind != "lead" for sentence in sentences)
-    return options.unit == "sentences" or parts > 1
+    parts = sum(one.kind != "lead" and not is_one_word(one.text) for one in sentences)
+    return bool(sentences) and (options.unit == "sentences" or parts > 1)
 
 
 def sample_sentences(

@@ -9,6 +9,7 @@ from ..progress import Progress
 from ..records import Generation, Sentence
 from ..result import Result
 from ..views.brief import sentence_dict
+from ..views.said import said_of, said_of_sentence
 from .asked import Asked
 from .failures import Json
 from .replies import Reply, branch_dict, generation_dict
@@ -77,11 +78,11 @@ class OurForm:
 
     def sentence(self, sentence: Sentence) -> Iterable[Json]:
         """A sentence of a long answer that was just measured."""
-        return [{"type": "sentence", "sentence": sentence_dict(sentence)}]
+        return [{"type": "sentence", "sentence": sentence_dict(sentence), "said": said_of_sentence(sentence)}]
 
     def last(self, result: Result) -> Iterable[Json]:
         """The whole result."""
-        return [{"type": "result", "result": result.to_dict()}]
+        return [{"type": "result", "result": result.to_dict(), "said": said_of(result)}]
 
     def error(self, error: Json) -> Json:
         """What went wrong."""

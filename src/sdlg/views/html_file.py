@@ -15,6 +15,7 @@ from html import escape
 from ..browser import static_text, view_script
 from ..result import Result, sentence_share, share_text
 from .reading import entropy_text, reading, short_note
+from .said import said_of
 
 _START = """
 const place = document.getElementById("result");
@@ -69,7 +70,7 @@ def _digest(text: str) -> str:
 
 def _data(result: Result) -> str:
     """Return JSON that every browser reads: no NaN, no `<`, and half a surrogate pair escaped."""
-    text = json.dumps(result.to_dict(), ensure_ascii=False, allow_nan=False)
+    text = json.dumps({**result.to_dict(), "said": said_of(result)}, ensure_ascii=False, allow_nan=False)
     return re.sub("[<>&\u2028\u2029\ud800-\udfff]", lambda found: f"\\u{ord(found.group()):04x}", text)
 
 

@@ -8,7 +8,7 @@ from rich.text import Text
 
 from ..records import Sentence
 from ..result import MEAN_SENTENCE_ENTROPY, Result, percent, sentence_share, share_text
-from .reading import elsewhere_note, meaning_label, sentence_note, short_note, to_check
+from .reading import elsewhere_note, meaning_label, reading_of_sentence, sentence_note, short_note, to_check
 from .terminal import caveats, details, footer, indented, notes, shade_style, summary_line, visible
 
 _SHOWN = 3  # sentences to check first, and other meanings of each
@@ -24,7 +24,9 @@ def long_view(result: Result, *, verbose: bool) -> Group:
     if verbose:
         for number, one in enumerate(result.sentences):
             if one.clusters:
-                parts += [Text(), Text(f"sentence {number + 1}", "bold"), *details(result.sentence(number))]
+                said = "; ".join(filter(None, (reading_of_sentence(one), elsewhere_note(one))))
+                parts += [Text(), Text(f"sentence {number + 1}", "bold")]
+                parts += details(result.sentence(number), Text(said, "bold"))
         unknown = (f"{name}: no value, {reason}" for name, reason in result.unavailable.items())
         parts += [Text(), *(Text(visible(line), "dim") for line in unknown), *notes(result), *caveats(result)]
     return Group(*parts, footer(result))
@@ -63,6 +65,6 @@ def _others(one: Sentence) -> Table:
         table.add_row(Text(percent(cluster.share), "dim"), said)
     if one.risk is not None:
         table.add_row("", Text(visible(one.risk.sentence), overflow="fold"))
-    if one.elsewhere is not None:
-        table.add_row("", Text(elsewhere_note(one.elsewhere), "dim", overflow="fold"))
+    if note := elsewhere_note(one):
+        table.add_row("", Text(note, "dim", overflow="fold"))
     return table

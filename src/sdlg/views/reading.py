@@ -1,7 +1,7 @@
 """What every view says about a result in words, and how it shades and colours.
 
-The sentence follows from the interval of the answer's share, not from the number in its middle: shares that cannot be
-told apart get the same words. browser/verdict.js says the same, and a test compares the two.
+The sentence about an answer follows from the interval of its share, not from the number in its middle: shares that
+cannot be told apart get the same words.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ _COLOURS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#
 _CANNOT_TELL = "cannot tell yet"
 _NOT_DRAWN = " (draws=0: how often is not known)"
 _SHAKY = 1 / 3
+_MUCH = 1 / 2  # of what would be said in a sentence's place
 _NOT_MEASURED = {
     "claim": "",
     "lead": "claims nothing",
@@ -27,6 +28,10 @@ _NEARLY_ALL = 0.9  # of all probability: who has looked at so much needs no furt
 SHARES = (
     "percentages: how often the model would give this meaning if asked again at temperature 1, with 95% intervals; "
     "they are not chances that the answer is true"
+)
+SENTENCE_SHARES = (
+    "percentages: of what the model would say at temperature 1 from here on about the same matter, how much says the "
+    "same, with 95% intervals; they are not chances that the sentence is true"
 )
 SCORES = "nothing was drawn (draws=0): shares are of the paper's score, not how often the model would say so"
 # On answers that people judged it is wrong about 8 % (TriviaQA) to 16 % (Natural Questions) of the pairs.
@@ -79,15 +84,30 @@ def to_check(result: Result) -> list[Sentence]:
     return sorted(shaky, key=lambda one: (one.is_open, -one.doubt))
 
 
-def elsewhere_note(elsewhere: Cluster) -> str:
-    """Return what stands beside a sentence's meanings where the model would go on to something else."""
-    of = "the score found here" if elsewhere.probability is None else "all that it would say here"
-    return f"{percent(elsewhere.share)} of {of} goes on to something else"
+def reading_of_sentence(one: Sentence) -> str:
+    """Return how sure the model is of a sentence that was measured."""
+    own = one.clusters[0]
+    if own.probability is None:
+        return f"{share_text(own)} says the same{_NOT_DRAWN}"
+    told = f"on this matter {share_text(own)} of what the model would say is the same"
+    return f"{_CANNOT_TELL}: {told}" if one.is_open else told
+
+
+def elsewhere_note(one: Sentence) -> str:
+    """Return how much of what the model would say in a sentence's place goes on to something else; empty: nothing."""
+    if one.elsewhere is None:
+        return ""
+    of = "the score found here" if one.elsewhere.probability is None else "all that it would say here"
+    return f"{percent(one.elsewhere.share)} of {of} goes on to something else"
 
 
 def sentence_note(one: Sentence) -> str:
-    """Return why a sentence has no share; empty: it has one."""
-    return "too few draws on this matter" if one.is_open else _NOT_MEASURED[one.kind]
+    """Return what must be known of a sentence beside its share, in a few words; empty: nothing."""
+    if one.is_open:
+        return "too few draws on this matter"
+    if one.elsewhere is not None and one.elsewhere.share > _MUCH:
+        return f"{percent(one.elsewhere.share)} would go on to something else"
+    return _NOT_MEASURED[one.kind]
 
 
 def setting_that_may_tell(result: Result) -> str:
@@ -160,7 +180,9 @@ def risk_percent(probability: float) -> str:
 
 def explanation(result: Result) -> str:
     """Return what the percentages are."""
-    return SCORES if _first_of(result).probability is None else SHARES
+    if _first_of(result).probability is None:
+        return SCORES
+    return SENTENCE_SHARES if result.sentences else SHARES
 
 
 def judge_line(result: Result) -> str:

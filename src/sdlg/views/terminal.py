@@ -64,17 +64,19 @@ def short_view(result: Result, width: int) -> Group:
     """Return the answer, a sentence, the meanings, the headline and a footer: a dozen lines with a one-line answer."""
     note = short_note(result)
     noted = [Text(f"note: {note}", "yellow")] if note else []
-    lines = [_headline(result), *_named_measures(result), *noted, footer(result)]
+    lines = [*named_measures(result), *noted, footer(result)]
     for line in lines:
         line.no_wrap, line.overflow = True, "ellipsis"
-    meanings = indented(_short_meanings(result, width))
-    return Group(indented(_answer(result)), Text(), summary_line(result), meanings, *lines)
+    headline = _headline(result)  # with a promise it may take two lines
+    count = _MEANINGS - (cell_len(headline.plain) > width)
+    meanings = indented(_short_meanings(result, width, count))
+    return Group(indented(_answer(result)), Text(), summary_line(result), meanings, headline, *lines)
 
 
-def _short_meanings(result: Result, width: int) -> Table:
+def _short_meanings(result: Result, width: int, count: int) -> Table:
     """The largest ones, the answer's own among them, and how many others there are."""
     table, ordered, own = Table.grid(padding=(0, 1)), result.meanings, result.clusters[0]
-    shown = ordered if len(ordered) <= _MEANINGS + 1 else ordered[:_MEANINGS]
+    shown = ordered if len(ordered) <= count + 1 else ordered[:count]
     if own not in shown:
         shown = (*shown[:-1], own)
     shares = [share_text(cluster) for cluster in shown]
@@ -114,7 +116,7 @@ def _headline(result: Result) -> Text:
     return Text.assemble((visible(result.risk.sentence), "bold"), f" · {entropy}")
 
 
-def _named_measures(result: Result) -> list[Text]:
+def named_measures(result: Result) -> list[Text]:
     """Return those that were asked for by name, in one line."""
     named = [name for name in result.setup.measures if name in result.estimates or name in result.unavailable]
     values = (f"{name} {_value(result.estimates[name])}" if name in result.estimates else f"{name} –" for name in named)
@@ -138,13 +140,13 @@ def footer(result: Result) -> Text:
 
 def verbose_view(result: Result) -> Group:
     """Return everything that there is to say."""
-    return Group(*details(result), *caveats(result), _cost(result), footer(result))
+    return Group(*details(result, summary_line(result)), *caveats(result), cost_line(result), footer(result))
 
 
-def details(result: Result) -> list[RenderableType]:
-    """Return everything about one answer, or one sentence of a long one."""
+def details(result: Result, summary: Text) -> list[RenderableType]:
+    """Return everything about one answer, or one sentence of a long one, which the summary sums up."""
     parts: list[RenderableType] = [indented(_answer(result, unexplored=True)), Text()]
-    parts += [summary_line(result), indented(_all_meanings(result)), _headline(result), *_risk(result)]
+    parts += [summary, indented(_all_meanings(result)), _headline(result), *_risk(result)]
     return [*parts, *_shares(result), *_turns(result), *_alternatives(result), *_measures(result), *notes(result)]
 
 
@@ -244,7 +246,8 @@ def _value(estimate: Estimate) -> str:
     return "not known" if math.isnan(estimate.value) else f"{estimate.value:.2f}{interval}"
 
 
-def _cost(result: Result) -> Text:
+def cost_line(result: Result) -> Text:
+    """Return what the result cost."""
     cost, drawn = result.cost, f" and {len(result.draws)} draws" if result.draws else ""
     sequences = f"{len(result.samples)} sequences{drawn}"
     run = f"{cost.forward_tokens} tokens in {cost.decode_steps} steps"
