@@ -219,11 +219,12 @@ def keep_answers(values: Array, wrong: Array, wanted: float, confidence: float) 
 
 
 def _why_none(values: Array, wrong: Array, wanted: float, fewest: int) -> str:
+    rate = f"an error rate of {exact_percent(wanted)}"
     if len(values) < fewest:
-        return f"{len(values)} answers are too few to show an error rate of {exact_percent(wanted)}; at least {fewest} are needed"
+        return f"{len(values)} answers are too few to show {rate}; at least {fewest} are needed"
     first = np.argsort(values, kind="stable")[:fewest]
     return (
-        f"no threshold can be shown to keep to an error rate of {exact_percent(wanted)}: "
+        f"no threshold can be shown to keep to {rate}: "
         f"of the {fewest} most certain answers {wrong[first].sum():.0f} are wrong"
     )
 
