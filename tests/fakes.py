@@ -55,12 +55,14 @@ class FakeNli:
         self.name = name
         self.pairs_run = 0
         self.gradients_run = 0
+        self.questions: set[str] = set()  # that pairs were judged with
         self.parameters = None
         self._judge = judged if callable(judged) else _by_meaning(judged or {})
 
     def judge(self, question: str, pairs: Sequence[tuple[str, str]]) -> Judged:
         run = sum(first != second for first, second in pairs)
         self.pairs_run += run
+        self.questions.add(question)
         verdicts = [SAME_TEXT if first == second else self._judge(first, second) for first, second in pairs]
         return Judged(tuple(verdicts), Cost(nli_pairs=run))
 

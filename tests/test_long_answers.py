@@ -12,7 +12,7 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
-from conftest import tiny_lm, tiny_model, word_tokenizer
+from conftest import DATA, tiny_lm, tiny_model, word_tokenizer
 from fakes import BORN_IN, CONTRADICTION, ENTAILMENT, NEUTRAL, FakeNli, fake_pipeline
 from reference import decode_from_scratch
 from results import made
@@ -26,6 +26,7 @@ from sdlg.measures.shares import share_interval, shares_of, tally_of, without
 from sdlg.models.base import DecodeRequest
 from sdlg.models.stopping import Stop, find_stop
 from sdlg.models.transformers.model import TransformersModel
+from sdlg.nli import load_nli
 from sdlg.options import Decoding, Options
 from sdlg.records import Cost, Draws, Generation, Prompt, Question, Sample, Sampled, StopRule
 from sdlg.sampling import InitialAnswer
@@ -396,42 +397,50 @@ def test_what_leads_elsewhere_is_told_in_every_view():
 @pytest.mark.parametrize(
     ("other", "verdicts", "relation"),
     [
-        ("Curie was born in Warsaw", ENTAILMENT, "agrees"),
-        ("CURIE WAS BORN IN WARSAW. ", CONTRADICTION, "agrees"),  # the same text: nobody is asked
-        ("Curie was born in Paris.", CONTRADICTION, "contradicts"),
-        ("Curie was born in Paris.", NEUTRAL, "agrees"),
-        ("She won two prizes.", CONTRADICTION, "elsewhere"),
-        ("She won two prizes.", NEUTRAL, "elsewhere"),
+        ("Curie was born in Warsaw in 1867.", ENTAILMENT, "agrees"),
+        ("CURIE WAS BORN IN NOVEMBER 1867 IN WARSAW. ", CONTRADICTION, "agrees"),  # the same text: nobody is asked
+        ("Curie was born in November 1867 in Paris.", CONTRADICTION, "contradicts"),
+        ("Curie was born in November 1867 in Paris.", NEUTRAL, "contradicts"),  # another name in the same words
+        ("Curie was born in November 1877 in Warsaw.", NEUTRAL, "contradicts"),
+        ("Curie was born in November 1867 in Warsaw, in Poland.", NEUTRAL, "agrees"),
+        ("Curie was born into a poor family of teachers.", NEUTRAL, "elsewhere"),
         ("Her city of birth is in Poland.", ENTAILMENT, "agrees"),
-        ("Curie had a sister in Poland.", CONTRADICTION, "elsewhere"),
-        ("Curie had a sister in Poland.", NEUTRAL, "elsewhere"),
-        ("", CONTRADICTION, "elsewhere"),
+        ("", NEUTRAL, "elsewhere"),
     ],
 )
 def test_how_a_text_stands_to_a_sentence(other, verdicts, relation):
-    nli = FakeNli(lambda *_: verdicts)
-    related = relate("Curie was born in Warsaw.", ["Curie was born in Warsaw.", other, other], nli.judge)
+    nli, sentence = FakeNli(lambda *_: verdicts), "Curie was born in November 1867 in Warsaw."
+    related = relate(sentence, [sentence, other, other], nli.judge, about=sentence[: matter_ends(sentence)])
     assert related.relations == ("agrees", relation, relation)
     assert related.cost.nli_pairs == nli.pairs_run <= 2  # both directions, once
 
 
-def test_words_that_were_given_do_not_make_another_subject_agree():
+@pytest.mark.parametrize(
+    ("sentence", "other", "relation"),
+    [
+        ("- Paris", "- Lyon", "contradicts"),
+        ("- Paris", "- paris.", "agrees"),
+        ("Yes.", "No.", "contradicts"),
+        ("It is Paris.", "Few people live there.", "contradicts"),
+    ],
+)
+def test_a_sentence_of_few_words_is_an_answer(sentence, other, relation):
     nli = FakeNli(lambda *_: NEUTRAL)
-    texts = ["Curie was born into a poor family of teachers.", "Curie was born in Warsaw, Poland, in November 1867."]
-    sentence = "Curie was born on November 7, 1867, in Warsaw, Poland."
-    assert relate(sentence, texts, nli.judge).relations == ("elsewhere", "agrees")
+    asked = "Is it Paris?"
+    assert relate(sentence, [other], nli.judge, asked=asked, nli="nli-minilm").relations == (relation,)
+    assert nli.questions == {asked}  # it is judged as one
 
 
-@pytest.mark.parametrize(("backward", "relation"), [(NEUTRAL, "contradicts"), (ENTAILMENT, "agrees")])
-def test_a_contradiction_in_one_direction_counts_unless_the_other_entails(backward, relation):
-    nli = FakeNli(lambda one, other: CONTRADICTION if one < other else backward)
-    assert relate("Curie was born in Warsaw.", ["Curie was born in Paris."], nli.judge).relations == (relation,)
-
-
-def test_the_frame_of_a_short_sentence_is_its_matter():
-    nli = FakeNli(lambda *_: CONTRADICTION)
-    texts = ["It is Lyon.", "Few people live there."]
-    assert relate("It is Paris.", texts, nli.judge).relations == ("contradicts", "elsewhere")
+def test_relations_are_as_good_as_their_bench_says():
+    lines = (DATA / "sentence_relations.jsonl").read_text().splitlines()
+    some = [json.loads(line) for line in lines][::4]
+    nli = load_nli("nli-minilm")
+    right = sum(
+        relate(one["sentence"], [one["text"]], nli.judge, about=one["sentence"][: one["given"]], nli=nli.name).relations
+        == (one["relation"],)
+        for one in some
+    )
+    assert right / len(some) > 0.8  # always "agrees": .70
 
 
 def test_one_sentence_and_the_whole_answer_are_as_before():
@@ -545,7 +554,7 @@ def test_a_given_text_is_checked_under_the_model():
     (only,) = result.sentences
     assert result.answer.text == only.text == "the cat sat"
     assert only.samples[0].text == "the cat sat"
-    assert len(only.samples) + len(only.elsewhere.texts) > 1
+    assert sum(len(cluster.texts) for cluster in only.clusters) > 1
     assert pipeline.score("who?", "the cat sat").to_dict()["sentences"] == result.to_dict()["sentences"]
 
 

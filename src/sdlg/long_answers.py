@@ -59,7 +59,10 @@ def _measured(plain: Pipeline, asked: Question, sentence: Sentence, sampled: Sam
     """Return the sentence with its own meaning and those that contradict it, and these as a result of their own."""
     started = time.perf_counter()
     judge, every = plain.models.nli.judge, (*sampled.samples, *sampled.draws_beside)
-    related = relate(sampled.samples[0].text, [one.text for one in every], judge)
+    related = relate(
+        sentence.text, [one.text for one in every], judge,
+        about=sentence.text[: sentence.measured_from], asked=asked.text, nli=plain.models.nli_name,
+    )  # fmt: skip
     rivals = [one.text for one, relation in zip(every, related.relations, strict=True) if relation == "contradicts"]
     clusters = cluster_answers(asked.text, rivals, judge, plain.options.clustering, nli=plain.models.nli_name)
     of_rivals = iter(clusters.numbers)

@@ -1,29 +1,37 @@
-"""What a sentence is about, and what could stand in its place: what says it, too, what denies it, what goes elsewhere.
+"""What a sentence is about, and what could stand in its place: what says the same, what denies it, what goes elsewhere.
 
-In: a sentence, other texts, a judge of pairs. Out: a relation for each text. A text contradicts the sentence if the
-judge, which reads both alone, says so in one direction and sees no entailment in the other, and if they speak of the
-same matter: of the telling words of the one that has fewer the other has two in five. Without that a change of subject
-would count like a contradiction, for networks take two statements of different things for contradictions. A text that
-the judge finds neutral agrees if what both go on to say, after the words that were given, is of the same matter.
+In: a sentence, other texts, a judge of pairs. Out: a relation for each text: the likeliest of three by a logistic model
+of what the judge says of both texts alone, and of what their words say after those that were given. It was fitted on
+pairs that were labelled by hand (bench/relations.py). A sentence of one or two telling words ("Yes.", "- Paris") is an
+answer: another text gives the same answer, or it contradicts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from functools import cache
+from pathlib import Path
+from typing import Literal, get_args
 
 from ..nli.base import NliProbabilities
 from ..records import Cost
 from ..scoring.alignment import word_spans
 from ..sentences import marker_length
-from .answer_words import split_words, telling_words
+from .answer_words import named, named_quantities, telling_words
 from .clusters import Judge, answer_key, distinct_answers
-from .same_answer import shared_words
+from .same_answer import fitted_same_answer, log_odds, shared_words
 
 Relation = Literal["agrees", "contradicts", "elsewhere"]
-_SHARED, _FEWEST = 0.4, 2  # of the telling words; set by hand
+Weights = Mapping[str, Mapping[str, float]]  # of each relation: of each feature, and "constant"
+_PACKAGED = Path(__file__).with_name("relations.json")
+_SHARED = 0.4  # of the telling words say what a sentence is about
 _MOST_GIVEN = 3  # telling words: of a long sentence more would be claims
+_SHORT = 2  # telling words
+_MOST_QUANTITIES = 2  # kinds that count
+_MOST_EXCHANGED = 3  # telling words
 
 
 def matter_ends(sentence: str) -> int:
@@ -47,34 +55,79 @@ class Related:
     cost: Cost
 
 
-def relate(sentence: str, texts: Sequence[str], judge: Judge) -> Related:
-    """Return how each text stands to the sentence. The sentence itself agrees and is not asked about."""
+def relate(
+    sentence: str, texts: Sequence[str], judge: Judge, *, about: str = "", asked: str = "", nli: str = ""
+) -> Related:
+    """Return how each text stands to the sentence. The sentence itself agrees and is not asked about.
+
+    `about` is its beginning, which all texts were given; `asked` is what stands before it, the question first.
+    """
     others = distinct_answers([text for text in texts if answer_key(text) != answer_key(sentence)])
-    forward = judge("", [(sentence, other) for other in others.values()])
-    backward = judge("", [(other, sentence) for other in others.values()])
+    is_short = len(telling_words("", sentence[marker_length(sentence) :])) <= _SHORT
+    question = asked if is_short else ""
+    forward = judge(question, [(sentence, other) for other in others.values()])
+    backward = judge(question, [(other, sentence) for other in others.values()])
     found: dict[str, Relation] = {answer_key(sentence): "agrees"}
     for (key, other), *verdicts in zip(others.items(), forward.probabilities, backward.probabilities, strict=True):
-        found[key] = _relation(sentence, other, verdicts)
+        if is_short:
+            is_same = fitted_same_answer(nli).same(asked, sentence, other, *verdicts)
+            found[key] = "agrees" if is_same else "contradicts"
+        else:
+            found[key] = relation_of(features(sentence, other, about, *verdicts), verdicts, packaged_weights())
     return Related(tuple(found[answer_key(text)] for text in texts), forward.cost + backward.cost)
 
 
-def _relation(sentence: str, other: str, verdicts: Sequence[NliProbabilities]) -> Relation:
-    if any(verdict.entails for verdict in verdicts):
+def relation_of(found: Mapping[str, float], verdicts: Sequence[NliProbabilities], weights: Weights) -> Relation:
+    """Return the relation with the highest score. Who entails each other, with the same names and numbers, agree."""
+    if all(verdict.entails for verdict in verdicts) and not (found["quantities_differ"] or found["names_exchanged"]):
         return "agrees"
-    if any(verdict.contradicts for verdict in verdicts):
-        return "contradicts" if _speak_of_the_same(sentence, other) else "elsewhere"
-    about = sentence[: matter_ends(sentence)]
-    said = (text.removeprefix(about) for text in (sentence, other))
-    return "agrees" if _speak_of_the_same(*said) else "elsewhere"
+
+    def score(relation: Relation) -> float:
+        return math.fsum(weights[relation][feature] * value for feature, value in found.items())
+
+    return max(get_args(Relation), key=score)
 
 
-def _speak_of_the_same(sentence: str, other: str) -> bool:
-    """All words weigh the same: names, which tell answers apart, are what a contradiction changes."""
-    words, others = telling_words("", sentence), telling_words("", other)
-    if min(len(words), len(others)) < _FEWEST:  # "It is Paris.": its small words are its matter
-        return shared_words(_even(split_words(sentence)), _even(split_words(other))) >= _SHARED
-    return shared_words(_even(words), _even(others)) >= _SHARED
+def features(
+    sentence: str, other: str, about: str, forward: NliProbabilities, backward: NliProbabilities
+) -> dict[str, float]:
+    """Return what the relation of two texts is judged by."""
+    said, else_said = (text.removeprefix(about) for text in (sentence, other))
+    quantities, others = named_quantities("", said), named_quantities("", else_said)
+    common = (quantities.keys() & others.keys()) - {"unit"}
+    agreeing = sum(bool(quantities[kind] & others[kind]) for kind in common)
+    return {
+        "constant": 1.0,
+        "contradiction": (log_odds(forward.contradiction) + log_odds(backward.contradiction)) / 2,
+        "entailment": max(log_odds(forward.entailment), log_odds(backward.entailment)),
+        "quantities_differ": float(min(len(common) - agreeing, _MOST_QUANTITIES)),
+        "quantities_agree": float(min(agreeing, _MOST_QUANTITIES)),
+        "shared_words": shared_words(_even(telling_words("", said)), _even(telling_words("", else_said))),
+        "names_exchanged": float(_exchange_names(sentence, other)),
+    }
+
+
+def _exchange_names(sentence: str, other: str) -> bool:
+    """Whether each has a name that the other has not, and hardly another word of its own."""
+    words, other_words = (telling_words("", text).keys() for text in (sentence, other))
+    differing = max(len(words - other_words), len(other_words - words))
+    if differing > min(_MOST_EXCHANGED, len(words & other_words)):
+        return False
+    names, others = named("", sentence), named("", other)
+    return _misses_one(names, others) and _misses_one(others, names)
+
+
+def _misses_one(names: Sequence[frozenset[str]], others: Sequence[frozenset[str]]) -> bool:
+    return any(not any(name <= other or other <= name for other in others) for name in names)
+
+
+@cache
+def packaged_weights() -> Weights:
+    """Return the weights that come with the package."""
+    weights: Weights = json.loads(_PACKAGED.read_text(encoding="utf-8"))
+    return weights
 
 
 def _even(words: Iterable[str]) -> dict[str, float]:
+    """All words weigh the same: names, which tell answers apart, are what a contradiction changes."""
     return dict.fromkeys(words, 1.0)

@@ -142,8 +142,8 @@ def features(question: str, one: str, other: str, forward: NliProbabilities, bac
 
 def features_of_verdicts(forward: NliProbabilities, backward: NliProbabilities) -> dict[str, float]:
     """What the network says of both directions."""
-    entailed = [_log_odds(verdict.entailment) for verdict in (forward, backward)]
-    contradicted = [_log_odds(verdict.contradiction) for verdict in (forward, backward)]
+    entailed = [log_odds(verdict.entailment) for verdict in (forward, backward)]
+    contradicted = [log_odds(verdict.contradiction) for verdict in (forward, backward)]
     return {
         "entailment": sum(entailed) / 2,
         "weaker_entailment": min(entailed),
@@ -165,7 +165,8 @@ def features_of_words(question: str, one: str, other: str) -> dict[str, float]:
     }
 
 
-def _log_odds(share: float) -> float:
+def log_odds(share: float) -> float:
+    """Return them within ±6.9."""
     kept = min(max(share, 1e-3), 1 - 1e-3)
     return math.log(kept / (1 - kept))
 
