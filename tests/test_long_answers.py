@@ -23,10 +23,11 @@ from sdlg.clustering.matters import matter_ends, relate
 from sdlg.errors import BadOption, BadQuestion, NotSupported
 from sdlg.loaded import Models
 from sdlg.measures.shares import share_interval, shares_of, tally_of, without
-from sdlg.models.base import DecodeRequest
+from sdlg.models.base import DecodeRequest, nobody
 from sdlg.models.stopping import Stop, find_stop
 from sdlg.models.transformers.model import TransformersModel
 from sdlg.nli import load_nli
+from sdlg.nli.language_model_judge import LanguageModelJudge
 from sdlg.options import Decoding, Options
 from sdlg.records import Cost, Draws, Generation, Prompt, Question, Sample, Sampled, StopRule
 from sdlg.sampling import InitialAnswer
@@ -189,6 +190,67 @@ def test_a_long_answer_costs_half_as_many_steps_again_as_its_longest_sentence(dr
     assert result.cost.decode_steps <= reading_it + 1.5 * max(sizes)
     assert any(len(one.samples) == 6 for one in result.sentences)  # those of others may go elsewhere
     assert result.cost.generated_tokens <= 8 * (5 + draws) * 1.5 * max(sizes)
+
+
+@pytest.mark.parametrize("strategy", ["greedy", "multinomial", "beam"])
+@pytest.mark.parametrize("prefixes", [[(30,), (31, 32)], [(1,) * 9], [()]])
+def test_a_request_is_told_once_it_is_there(strategy, prefixes):
+    decoding = Decoding(strategy=strategy, max_tokens=6)
+    requests = [DecodeRequest(replace(PROMPT, said=said), prefixes, decoding, seed=k) for k, said in enumerate(SAID)]
+    told = {}
+    together = tiny_lm("llama").decode_all(requests, lambda k, decoded: told.setdefault(k, []).append(decoded))
+    assert sorted(told) == [0, 1, 2]
+    for k, decoded in enumerate(together):
+        assert [one.continuations for one in told[k]] == [decoded.continuations]
+        assert told[k][0].cost == Cost()
+
+
+def test_a_sentence_is_told_while_longer_ones_are_still_decoded():
+    roomy = deepcopy(tiny_model("llama"))
+    roomy.config.max_position_embeddings = 1024
+    lm = TransformersModel(roomy, word_tokenizer(), name="roomy")
+    options = Options(prompt="raw", sentence_samples=4, draws=2, unexplored=0, min_probability=1e-9)
+    pipeline = Pipeline(models=Models(lm, FakeNli({})), options=options)
+    seen, text = [], f"one sat on the mat. two sat {'on the mat and ran to the cat ' * 4}mat. the dog ran."
+
+    def watch(progress):
+        if progress.stage == "sentence":
+            seen.append((progress.sentence, lm._network.steps))
+
+    result = pipeline.check("who?", text, watch=watch)
+    places = [sentence.start for sentence, _ in seen]
+    assert sorted(places) == [one.start for one in result.sentences]
+    assert places[-1] == result.sentences[1].start  # the longest is the last
+    steps = [at for _, at in seen]
+    assert steps[0] < steps[-1] - 20
+    assert {one.start: one for one, _ in seen} == {one.start: one for one in result.sentences}
+
+
+@pytest.mark.parametrize("judge_is_model", [False, True])
+def test_a_language_model_that_judges_is_not_asked_while_it_decodes(judge_is_model):
+    inside = []
+
+    class Watched(ScriptedModel):
+        def decode_all(self, requests, done=nobody):
+            inside.append(True)
+            try:
+                return super().decode_all(requests, done)
+            finally:
+                inside.pop()
+
+    class Judge(FakeNli):
+        def judge(self, question, pairs):
+            assert bool(inside) is not judge_is_model
+            return super().judge(question, pairs)
+
+    class ModelJudge(Judge, LanguageModelJudge):
+        note = "asks a model"
+
+    judge = (ModelJudge if judge_is_model else Judge)({})
+    options = Options(draws=3, sentence_samples=3)
+    result = Pipeline(models=Models(Watched(CURIE), judge), options=options).ask("Who was she?")
+    assert [one.text for one in result.sentences] == ["Curie was Polish.", "She found radium."]
+    assert judge.pairs_run
 
 
 @pytest.mark.parametrize("family", ["llama", "gpt2", "mamba"])

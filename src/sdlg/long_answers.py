@@ -15,6 +15,7 @@ from .measures.branches import explored_mass
 from .measures.measuring import Measurements
 from .measures.shares import meanings_of, numbered, without
 from .measures.words import words_with_meanings
+from .nli.language_model_judge import LanguageModelJudge
 from .options import NONE
 from .progress import Progress, Watch
 from .records import OF_SENTENCE, Cluster, Cost, Estimate, Question, Sampled, Sentence
@@ -37,20 +38,33 @@ def measure_sentences(
     answer, needed = initial.generation, pipeline.calibrations.measure_names("sentence")
     plain = pipeline.changed(calibration=NONE, measures=needed)
     request.observe("scores", answer.text, answer)
-    measured: list[Sentence] = []
-    unavailable: dict[str, str] = {}
+    measured = [Sentence(one.text, one.start, one.end, one.kind, measured_from=one.measured_from) for one in sentences]
+    cost, unavailable, in_measuring = initial.cost, dict[str, str](), 0.0
+    for one in measured:
+        if one.kind != "claim":
+            watch(Progress("sentence", one.text, sentence=one))
+
+    def finish(place: int, sampled: Sampled) -> None:
+        nonlocal cost, in_measuring
+        began = time.perf_counter()
+        asked = sentences[place].asked(request.question)
+        sampled = replace(sampled, cost=replace(sampled.cost, seconds={}))
+        sentence, found = _measured(plain, asked, measured[place], sampled)
+        risk = pipeline.calibrations.risk_of_sentence(request.question, found)
+        measured[place] = replace(sentence, risk=risk)
+        cost += found.cost
+        unavailable.update(found.unavailable)
+        watch(Progress("sentence", sentence.text, sentence=measured[place]))
+        in_measuring += time.perf_counter() - began
+
+    later: list[tuple[int, Sampled]] = []  # for a language model as judge: it may be the one that decodes meanwhile
+    asks_model = isinstance(pipeline.models.nli, LanguageModelJudge)
     started = time.perf_counter()
-    samples = sample_sentences(request, initial, sentences)
-    cost = initial.cost + Cost(seconds={"branches": time.perf_counter() - started})  # side by side: counted once
-    for one, sampled in zip(sentences, samples, strict=True):
-        sentence = Sentence(one.text, one.start, one.end, one.kind, measured_from=one.measured_from)
-        if sampled is not None:
-            sampled = replace(sampled, cost=replace(sampled.cost, seconds={}))
-            sentence, found = _measured(plain, one.asked(request.question), sentence, sampled)
-            sentence = replace(sentence, risk=pipeline.calibrations.risk_of_sentence(request.question, found))
-            cost, unavailable = cost + found.cost, unavailable | dict(found.unavailable)
-        measured.append(sentence)
-        watch(Progress("sentence", sentence.text, sentence=sentence))
+    take = (lambda *found: later.append(found)) if asks_model else finish
+    cost += sample_sentences(request, initial, sentences, take)
+    cost += Cost(seconds={"branches": time.perf_counter() - started - in_measuring})
+    for place, sampled in later:
+        finish(place, sampled)
     whole = _whole(plain, request, initial, cost, tuple(measured))
     return pipeline.calibrations.applied_to(replace(whole, setup=pipeline.setup, unavailable=unavailable))
 

@@ -124,6 +124,9 @@ Watcher = Callable[[int, int], None]
 # Called with (prefix index, its continuation) when a prefix has come to its end.
 Ended = Callable[[int, Continuation], None]
 
+# Called with (request index, its continuations, which carry no cost) when all of its prefixes have come to their ends.
+Done = Callable[[int, Decoded], None]
+
 
 def tell_all(ended: Ended | None, continuations: Sequence[Continuation]) -> None:
     """Report continuations that came to their ends together."""
@@ -175,6 +178,21 @@ def tell_complete(request: DecodeRequest, places: Sequence[int]) -> None:
             request.ended(place, COMPLETE)
 
 
+def nobody(_: int, __: Decoded) -> None:
+    """Tell nobody."""
+
+
+def one_by_one(
+    decode: Callable[[DecodeRequest], Decoded], requests: Sequence[DecodeRequest], done: Done
+) -> list[Decoded]:
+    """Decode requests one after the other."""
+    found = []
+    for place, request in enumerate(requests):
+        found.append(decode(request))
+        done(place, replace(found[-1], cost=Cost()))
+    return found
+
+
 class LanguageModel(Protocol):
     """An engine: `LlamaModel`, `TransformersModel`, `ServedModel`, `ScriptedModel`. Threads may share it."""
 
@@ -192,8 +210,11 @@ class LanguageModel(Protocol):
     def decode(self, request: DecodeRequest) -> Decoded:
         """Continue the prompt and each prefix."""
 
-    def decode_all(self, requests: Sequence[DecodeRequest]) -> list[Decoded]:
-        """Decode several requests of one prompt, which differ in what was said before; together where possible."""
+    def decode_all(self, requests: Sequence[DecodeRequest], done: Done = nobody) -> list[Decoded]:
+        """Decode several requests of one prompt, which differ in what was said before; together where possible.
+
+        `done` is told of each one as soon as it is there, while others may still grow; it must not use this model.
+        """
 
     def score(self, prompt: Prompt, texts: Sequence[str], *, ended: Sequence[bool] | None = None) -> Scored:
         """The likelihood of given answers, with their ending where they ended. Only if `capabilities.scores_texts`."""

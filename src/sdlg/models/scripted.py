@@ -20,9 +20,12 @@ from .base import (
     Continuation,
     Decoded,
     DecodeRequest,
+    Done,
     PathRandom,
     Scored,
     finished,
+    nobody,
+    one_by_one,
     path_randoms,
     tell_all,
 )
@@ -72,9 +75,9 @@ class ScriptedModel:
         generated = sum(continuation.decisions for continuation in continuations)
         return Decoded(tuple(continuations), Cost(prompt_tokens=len(prompt.token_ids), generated_tokens=generated))
 
-    def decode_all(self, requests: Sequence[DecodeRequest]) -> list[Decoded]:
+    def decode_all(self, requests: Sequence[DecodeRequest], done: Done = nobody) -> list[Decoded]:
         """One after the other."""
-        return [self.decode(request) for request in requests]
+        return one_by_one(self.decode, requests, done)
 
     def _continue(self, prefix: tuple[int, ...], random: PathRandom, request: DecodeRequest) -> Continuation:
         ids: list[int] = []

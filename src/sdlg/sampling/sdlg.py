@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from ..errors import BadOption, NotSupported
 from ..models.base import Continuation, Decoded, DecodeRequest, LanguageModel, Watcher, finished
@@ -38,8 +39,10 @@ def sample_sdlg(request: SamplingRequest) -> Sampled:
     check_sdlg(request.model, request.options)
     initial = request.answer or first_answer(request)
     request.observe("scores", initial.generation.text, initial.generation)
-    (sampled,) = run_together(request.model, [branch_off(request, request.prompt(), initial)])
-    return sampled
+    found: list[Sampled] = []
+    sampling = branch_off(request, request.prompt(), initial)
+    cost = run_together(request.model, {0: sampling}, lambda _, sampled: found.append(sampled))
+    return replace(found[0], cost=found[0].cost + cost)
 
 
 def first_answer(request: SamplingRequest) -> InitialAnswer:
@@ -49,26 +52,32 @@ def first_answer(request: SamplingRequest) -> InitialAnswer:
     return initial_answer(request.model, request.prompt(), request.options, request.observe)
 
 
-def run_together(model: LanguageModel, samplings: Sequence[Sampling]) -> list[Sampled]:
-    """Run samplings side by side: what they want next is decoded together."""
-    done: dict[int, Sampled] = {}
-    wanted: dict[int, DecodeRequest] = {}
+def run_together(
+    model: LanguageModel, samplings: Mapping[int, Sampling], finished: Callable[[int, Sampled], None]
+) -> Cost:
+    """Run samplings side by side: what they want next is decoded together. Each is handed on as soon as it has ended.
+
+    Return what decoding cost; what is handed on carries the rest.
+    """
+    cost, wanted = Cost(), dict[int, DecodeRequest]()
 
     def go_on(place: int, decoded: Decoded | None) -> None:
         try:
             wanted[place] = next(samplings[place]) if decoded is None else samplings[place].send(decoded)
         except StopIteration as end:
-            done[place] = end.value
+            finished(place, end.value)
 
-    for place in range(len(samplings)):
+    def resume(places: Sequence[int], number: int, decoded: Decoded) -> None:
+        go_on(places[number], decoded)
+
+    for place in samplings:
         go_on(place, None)
     while wanted:
-        now = list(wanted)
-        requests = [wanted.pop(place) for place in now]
-        together = model.decode_all(requests) if len(requests) > 1 else [model.decode(requests[0])]
-        for place, decoded in zip(now, together, strict=True):
-            go_on(place, decoded)
-    return [done[place] for place in range(len(samplings))]
+        now, requests = list(wanted), list(wanted.values())
+        wanted.clear()
+        for decoded in model.decode_all(requests, partial(resume, now)):
+            cost += decoded.cost.without_prompt()
+    return cost
 
 
 def branch_off(request: SamplingRequest, prompt: Prompt, initial: InitialAnswer) -> Sampling:

@@ -7,7 +7,7 @@ of them are paths of one tree over the one answer, and cost about as many steps 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from ..clustering.matters import matter_ends
@@ -84,23 +84,28 @@ def is_long(sentences: Sequence[SentenceOfAnswer | Part], options: Options) -> b
 
 
 def sample_sentences(
-    request: SamplingRequest, initial: InitialAnswer, sentences: Sequence[SentenceOfAnswer]
-) -> list[Sampled | None]:
-    """What SDLG samples for each sentence that claims something; None for the others."""
+    request: SamplingRequest,
+    initial: InitialAnswer,
+    sentences: Sequence[SentenceOfAnswer],
+    finished: Callable[[int, Sampled], None],
+) -> Cost:
+    """Hand on what SDLG samples for each sentence that claims something, by its place, as soon as it is there.
+
+    Return what decoding cost, which they share. While others are still decoded nothing else may use the model.
+    """
     check_sdlg(request.model, request.options)
     prompt, answer = request.prompt(), initial.generation
-    claims = [sentence for sentence in sentences if sentence.kind == "claim"]
-    longest = max((len(one.tokens) for one in claims), default=0)
-    samplings = [
-        branch_off(
+    claims = {place: one for place, one in enumerate(sentences) if one.kind == "claim"}
+    longest = max((len(one.tokens) for one in claims.values()), default=0)
+    samplings = {
+        place: branch_off(
             _request_for(request, one, longest),
             _prompt_for(prompt, answer, one),
             InitialAnswer(_slice(request.model, answer, one), Cost(), was_read=initial.was_read),
         )
-        for one in claims
-    ]
-    sampled = iter(run_together(request.model, samplings))
-    return [next(sampled) if sentence.kind == "claim" else None for sentence in sentences]
+        for place, one in claims.items()
+    }
+    return run_together(request.model, samplings, finished)
 
 
 def _request_for(request: SamplingRequest, sentence: SentenceOfAnswer, longest: int) -> SamplingRequest:

@@ -12,6 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Generic, TypeVar
 
 import torch
@@ -27,7 +28,10 @@ from ..base import (
     Continuation,
     Decoded,
     DecodeRequest,
+    Done,
     Scored,
+    nobody,
+    one_by_one,
 )
 from ..prompts import PromptTokenizer, check_fits, common_length
 from .beam_search import beam_search
@@ -125,12 +129,12 @@ class TreeModel(Generic[P]):
         """Continue prompt + each prefix, all together. A prefix as long as an answer may be stays as it is."""
         return self.decode_all([request])[0]
 
-    def decode_all(self, requests: Sequence[DecodeRequest]) -> list[Decoded]:
+    def decode_all(self, requests: Sequence[DecodeRequest], done: Done = nobody) -> list[Decoded]:
         """Decode all paths of all requests on one tree; beams take turns. The first request carries the shared cost."""
         with self._network.decoding():
             if any(request.decoding.strategy in BEAMS for request in requests):
-                return [self._decode([request])[0] for request in requests]
-            return self._decode(requests)
+                return one_by_one(lambda request: self._decode([request])[0], requests, done)
+            return self._decode([_gathering(request, partial(done, k)) for k, request in enumerate(requests)])
 
     def _decode(self, requests: Sequence[DecodeRequest]) -> list[Decoded]:
         requests = [replace(one, decoding=self._within_context(one.prompt, one.decoding)) for one in requests]
@@ -306,6 +310,20 @@ class TreeModel(Generic[P]):
     def is_special(self, token_id: int) -> bool:
         """Whether it is a control token, also one that a converted tokenizer forgot to mark."""
         return self._words.is_special(token_id)
+
+
+def _gathering(request: DecodeRequest, done: Callable[[Decoded], None]) -> DecodeRequest:
+    """Return the request, which tells once all of its paths have ended."""
+    found: dict[int, Continuation] = {}
+
+    def ended(place: int, grown: Continuation) -> None:
+        if request.ended is not None:
+            request.ended(place, grown)
+        found[place] = grown
+        if len(found) == len(request.prefixes):
+            done(Decoded(tuple(found[path] for path in range(len(found))), Cost()))
+
+    return replace(request, ended=ended)
 
 
 def _decoded(request: DecodeRequest, grown: Mapping[tuple[int, int], Continuation], cost: Cost) -> Decoded:

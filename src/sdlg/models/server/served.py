@@ -20,7 +20,10 @@ from ..base import (
     Capabilities,
     Decoded,
     DecodeRequest,
+    Done,
     Scored,
+    nobody,
+    one_by_one,
     path_generator,
     tell_all,
     tell_complete,
@@ -143,9 +146,9 @@ class ServedModel:
         tell_all(request.ended, decoded.continuations)
         return decoded
 
-    def decode_all(self, requests: Sequence[DecodeRequest]) -> list[Decoded]:
+    def decode_all(self, requests: Sequence[DecodeRequest], done: Done = nobody) -> list[Decoded]:
         """One after the other; the server's own prefix cache holds what they share."""
-        return [self.decode(request) for request in requests]
+        return one_by_one(self.decode, requests, done)
 
     def _continue(self, request: DecodeRequest, room: int) -> Decoded:
         """Continue each prefix on its own; one that is as long as an answer may be stays as it is."""
