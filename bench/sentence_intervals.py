@@ -70,7 +70,10 @@ def measured(pipeline: Pipeline, subject: str, draws: int) -> list[dict[str, Any
     parts = [draw_sentences(read, claims, AT_ONCE, seed, after_matter=True) for seed in range(draws // AT_ONCE)]
     rows = []
     for claim, texts in zip(claims, (list(chain(*each)) for each in zip(*parts, strict=True)), strict=True):
-        relations = relate(claim.text, texts, pipeline.models.nli.judge).relations
+        relations = relate(
+            claim.text, texts, pipeline.models.nli.judge,
+            about=claim.text[: claim.measured_from], asked=claim.asked(read.question).text, nli=DEFAULT_NLI,
+        ).relations  # fmt: skip
         one, elsewhere = shown[claim.start], shown[claim.start].elsewhere
         own = next(cluster for cluster in one.clusters if cluster.id == 0)
         rows.append(
