@@ -94,13 +94,14 @@ def features(
     """Return what the relation of two texts is judged by."""
     said, else_said = (text.removeprefix(about) for text in (sentence, other))
     quantities, others = named_quantities("", said), named_quantities("", else_said)
-    common = (quantities.keys() & others.keys()) - {"unit"}
-    agreeing = sum(bool(quantities[kind] & others[kind]) for kind in common)
+    named_by_both = [(quantities[kind], others[kind]) for kind in (quantities.keys() & others.keys()) - {"unit"}]
+    differing = sum(bool(own - other_own and other_own - own) for own, other_own in named_by_both)
+    agreeing = sum(bool(own & other_own) for own, other_own in named_by_both)
     return {
         "constant": 1.0,
         "contradiction": (log_odds(forward.contradiction) + log_odds(backward.contradiction)) / 2,
         "entailment": max(log_odds(forward.entailment), log_odds(backward.entailment)),
-        "quantities_differ": float(min(len(common) - agreeing, _MOST_QUANTITIES)),
+        "quantities_differ": float(min(differing, _MOST_QUANTITIES)),
         "quantities_agree": float(min(agreeing, _MOST_QUANTITIES)),
         "shared_words": shared_words(_even(telling_words("", said)), _even(telling_words("", else_said))),
         "names_exchanged": float(_exchange_names(sentence, other)),
