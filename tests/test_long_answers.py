@@ -29,7 +29,19 @@ from sdlg.models.transformers.model import TransformersModel
 from sdlg.nli import load_nli
 from sdlg.nli.language_model_judge import LanguageModelJudge
 from sdlg.options import Decoding, Options
-from sdlg.records import Cost, Draws, Generation, Prompt, Question, Sample, Sampled, StopRule
+from sdlg.records import (
+    Cluster,
+    Cost,
+    Draws,
+    Generation,
+    Prompt,
+    Question,
+    Sample,
+    Sampled,
+    Sentence,
+    StopRule,
+)  # fmt: skip
+from sdlg.result import sentence_share
 from sdlg.sampling import InitialAnswer
 from sdlg.sampling.sentences import SentenceOfAnswer, is_long, sentences_of
 from sdlg.sentences import cut_into_parts, first_sentence
@@ -308,6 +320,20 @@ def test_each_sentence_is_an_answer_to_what_stands_before_it():
     assert result.semantic_entropy == max(entropies)
     assert result.mean_sentence_entropy == pytest.approx(sum(entropies) / 2)
     assert first.words[-1].text == "Polish."
+
+
+@pytest.mark.parametrize(
+    ("share", "low", "told"),
+    [
+        (1.0, 0.61, "≥61%"), (0.9997, 0.61, "≥61%"), (0.98, 0.61, "98%"), (1.0, 0.998, "100%"), (0.998, 0.997, ">99%"),
+        (1.0, 0.2, "?"), (0.32, 0.19, "32%"), (1.0, None, "100%"),
+    ],
+)  # fmt: skip
+def test_what_nothing_contradicts_is_told_by_where_its_interval_begins(share, low, told):
+    high = None if low is None else max(share, low)
+    own = Cluster(0, "it is red.", ("it is red.",), None if low is None else share, (0,), low, high, share)
+    assert sentence_share(Sentence("It is red.", 0, 10, "claim", clusters=(own,))) == told
+    assert sentence_share(Sentence("Hello!", 0, 6, "lead")) == "–"
 
 
 def test_shares_of_sentences_are_those_of_draws_from_where_they_begin():

@@ -23,9 +23,11 @@ from .records import (
     Word,
 )
 
+
 SEMANTIC_ENTROPY = "semantic_entropy"
 SHARE_ENTROPY = "share_entropy"
 MEAN_SENTENCE_ENTROPY = "mean_sentence_entropy"
+_NEARLY_ALL = 0.995  # rounds to 100 %
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -133,12 +135,20 @@ def share_text(cluster: Cluster) -> str:
 
 
 def sentence_share(sentence: Sentence) -> str:
-    """Return the share of a sentence's own meaning; "?": too little was drawn to tell, "–": it was not measured."""
-    return "?" if sentence.is_open else percent(sentence.clusters[0].share) if sentence.clusters else "–"
+    """Return the share of a sentence's own meaning, in a few characters.
+
+    "≥61%": nothing that was found contradicts it, and its interval begins there; "?": too little was drawn to tell;
+    "–": it was not measured.
+    """
+    if not sentence.clusters or sentence.is_open:
+        return "?" if sentence.clusters else "–"
+    own = sentence.clusters[0]
+    is_unopposed = own.share >= _NEARLY_ALL and own.low is not None and own.low < _NEARLY_ALL
+    return f"≥{round(100 * own.low)}%" if is_unopposed and own.low is not None else percent(own.share)
 
 
 def percent(share: float) -> str:
     """Return a share in whole per cent; "<1%" and ">99%" for what would round to 0 % or 100 % and is not."""
     if 0 < share < 0.005:
         return "<1%"
-    return ">99%" if 0.995 <= share < 1 else f"{share:.0%}"
+    return ">99%" if _NEARLY_ALL <= share < 1 else f"{share:.0%}"
