@@ -401,6 +401,12 @@ def test_answers_that_ask_measures_by_sentence_are_no_part_of_a_calibration_of_a
     independent = calibrate_run(load_run(folder), Choice(method="multinomial:temperature=0.5", measure="SE_MS"))
     assert independent.n == 200  # ask measures those as one
     assert any(note.startswith("30 answers of several sentences were left out") for note in found.notes)
+    for row in rows:
+        if "answer" in row:
+            row["answer"]["generation"]["text"] = "It is Paris. It lies on the Seine."
+    (folder / "generate.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    with pytest.raises(BadOption, match="all 200 answers of this run have several sentences"):
+        calibrate_run(load_run(folder), Choice())
 
 
 def test_folds_of_answers_with_several_parts_need_enough_answers():

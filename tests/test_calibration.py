@@ -227,6 +227,17 @@ def test_an_answer_that_ended_by_itself_is_the_same_with_other_limits():
     assert noted == {1: True, 40: False, 64: False, 90: False}  # with 1 it is cut
 
 
+def test_branches_that_were_cut_differ_with_other_limits_where_they_matter():
+    result = asked(max_tokens=40)
+    first, *others = result.samples
+    cut = replace(others[0], generation=replace(others[0].generation, stop_reason="length"))
+    result = replace(result, samples=(first, cut, *others[1:]))
+    for measure, is_noted in ((MEASURE, True), ("perplexity", False)):
+        own = origin(measure=measure, options=shaping_options(Options(), "sdlg", measure))
+        named = calibrations_for(calibration(origin=own), "scripted", "fake-nli", "sdlg", Options())
+        assert ("max_tokens" in str(named.applied_to(result).notes)) is is_noted
+
+
 # -- which one ----------------------------------------------------------------------------------------------------
 
 

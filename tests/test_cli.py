@@ -618,6 +618,7 @@ sys.exit(f"loaded: {{heavy}}" if heavy else 0)
     ("name", "says"),
     [
         ("nowhere/at-all", "sdlg: cannot load the language model 'nowhere/at-all': "),
+        ("nowhere/smollm2", "sdlg: cannot load the language model 'nowhere/smollm2': "),  # a name of the hub's
         ("/nowhere/at-all", "sdlg: there is no folder /nowhere/at-all"),
         ("/tmp", "sdlg: /tmp holds no model: there is no config.json in it"),
         ("smolm2", "sdlg: there is no model 'smolm2'; did you mean smollm2? (sdlg models)"),

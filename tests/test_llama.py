@@ -246,6 +246,9 @@ def test_a_closed_model_says_so(file):
     model.close()
     with pytest.raises(UsageError, match="closed"):
         decode(model, prompt, [()])
+    for use in (lambda: model.prompt(Question("a dog"), "raw"), lambda: model.score(prompt, ["a dog"])):
+        with pytest.raises(UsageError, match="closed"):  # llama.cpp would end the process
+            use()
 
 
 # -- what is wrong ----------------------------------------------------------------------------------------------

@@ -262,7 +262,31 @@ def test_a_language_model_that_judges_is_not_asked_while_it_decodes(judge_is_mod
     options = Options(draws=3, sentence_samples=3)
     result = Pipeline(models=Models(Watched(CURIE), judge), options=options).ask("Who was she?")
     assert [one.text for one in result.sentences] == ["Curie was Polish.", "She found radium."]
-    assert judge.pairs_run
+    assert judge.pairs_run == result.cost.nli_pairs
+    assert result.cost.nli_gradients == 2
+
+
+@pytest.mark.parametrize("measures", [(), ("P(True)",)])
+def test_measures_that_ask_the_model_wait_until_it_has_decoded(measures):
+    class Watched(ScriptedModel):
+        inside = asked_inside = asked = 0
+
+        def decode(self, request):
+            is_question = not request.prompt.said and request.decoding.max_tokens == 1
+            self.asked += is_question
+            self.asked_inside += is_question and self.inside
+            return super().decode(request)
+
+        def decode_all(self, requests, done=nobody):
+            self.inside = 1
+            decoded = super().decode_all(requests, done)
+            self.inside = 0
+            return decoded
+
+    model = Watched(CURIE)
+    pipeline = Pipeline(models=Models(model, FakeNli({})), options=Options(draws=3), measures=measures)
+    assert len(pipeline.ask("Who was she?").sentences) == 2
+    assert (model.asked, model.asked_inside) == (2 * len(measures), 0)
 
 
 @pytest.mark.parametrize("family", ["llama", "gpt2", "mamba"])
@@ -493,6 +517,8 @@ def test_what_leads_elsewhere_is_told_in_every_view():
         ("Curie was born in November 1867 in Warsaw, in Poland.", NEUTRAL, "agrees"),
         ("Curie was born into a poor family of teachers.", NEUTRAL, "elsewhere"),
         ("Her city of birth is in Poland.", ENTAILMENT, "agrees"),
+        ("Curie was born in Nov. 1867 in Warszawa.", ENTAILMENT, "agrees"),  # names in other words
+        ("Curie was never born in Warsaw in November 1867.", CONTRADICTION, "contradicts"),  # the same words
         ("", NEUTRAL, "elsewhere"),
     ],
 )

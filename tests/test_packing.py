@@ -276,6 +276,27 @@ def test_one_who_is_late_holds_nobody_up_for_long():
     thread.join()
 
 
+def test_nobody_waits_for_one_who_does_something_else(monkeypatch):
+    monkeypatch.setattr(shared_passes, "_PATIENCE_SECONDS", 600.0)
+    meeting, aside, done, found = SharedPasses(list), threading.Event(), threading.Event(), []
+
+    def other():
+        with meeting.decoding():
+            with meeting.aside():
+                aside.set()
+                found.append(done.wait(60))
+            found.append(meeting.run(2))
+
+    thread = threading.Thread(target=other)
+    thread.start()
+    assert aside.wait(60)
+    with meeting.decoding():
+        assert meeting.run(1) == 1
+    done.set()
+    thread.join()
+    assert found == [True, 2]
+
+
 def test_an_error_is_ones_own_and_a_failure_of_all_is_told_to_all(patient):
     def run_all(batch):
         if "worst" in batch:

@@ -12,12 +12,13 @@ from threading import RLock
 from typing import Any, TypeVar, cast
 
 from .errors import UsageError
-from .measures.inputs import SIMILARITY_FIELDS, MeasuringModels
+from .measures.inputs import LANGUAGE_MODEL_FIELDS, SIMILARITY_FIELDS, MeasuringModels
 from .measures.measuring import needed_fields
 from .models import LanguageModel, checked_name, chosen_engine, engine_of, load_model
 from .models.catalogue import CATALOGUE
 from .models.fetching import fetched
 from .nli import NliModel, is_language_model, load_nli
+from .nli.language_model_judge import LanguageModelJudge
 from .options import MINILM, NLI_MINILM, Clustering, Loading
 from .similarity import SimilarityModel, load_similarity
 
@@ -132,6 +133,10 @@ class Models:
             "engine": engine,
             "batch_rows": self.loading.batch_rows,
         }
+
+    def ask_language_model(self, measures: Iterable[str]) -> bool:
+        """Whether clustering answers or computing these measures asks a language model."""
+        return isinstance(self.nli, LanguageModelJudge) or bool(needed_fields(measures) & LANGUAGE_MODEL_FIELDS)
 
     def for_measures(self, prompt: str, clustering: Clustering) -> MeasuringModels:
         """Return what may be asked to fill in what measures need, each loaded when it is."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -15,7 +15,6 @@ from .measures.branches import explored_mass
 from .measures.measuring import Measurements
 from .measures.shares import meanings_of, numbered, without
 from .measures.words import words_with_meanings
-from .nli.language_model_judge import LanguageModelJudge
 from .options import NONE
 from .progress import Progress, Watch
 from .records import OF_SENTENCE, Cluster, Cost, Estimate, Question, Sampled, Sentence
@@ -39,7 +38,7 @@ def measure_sentences(
     plain = pipeline.changed(calibration=NONE, measures=needed)
     request.observe("scores", answer.text, answer)
     measured = [Sentence(one.text, one.start, one.end, one.kind, measured_from=one.measured_from) for one in sentences]
-    cost, unavailable, in_measuring = initial.cost, dict[str, str](), 0.0
+    cost, unavailable, in_measuring = initial.cost, list[Mapping[str, str]](), 0.0
     for one in measured:
         if one.kind != "claim":
             watch(Progress("sentence", one.text, sentence=one))
@@ -53,20 +52,25 @@ def measure_sentences(
         risk = pipeline.calibrations.risk_of_sentence(request.question, found)
         measured[place] = replace(sentence, risk=risk)
         cost += found.cost
-        unavailable.update(found.unavailable)
+        unavailable.append(found.unavailable)
         watch(Progress("sentence", sentence.text, sentence=measured[place]))
         in_measuring += time.perf_counter() - began
 
-    later: list[tuple[int, Sampled]] = []  # for a language model as judge: it may be the one that decodes meanwhile
-    asks_model = isinstance(pipeline.models.nli, LanguageModelJudge)
+    later: list[tuple[int, Sampled]] = []  # what asks the model waits until it has decoded everything
+    take = (lambda *found: later.append(found)) if plain.models.ask_language_model(plain.measures) else finish
     started = time.perf_counter()
-    take = (lambda *found: later.append(found)) if asks_model else finish
-    cost += sample_sentences(request, initial, sentences, take)
-    cost += Cost(seconds={"branches": time.perf_counter() - started - in_measuring})
+    decoding = sample_sentences(request, initial, sentences, take)
+    cost += decoding + Cost(seconds={"branches": time.perf_counter() - started - in_measuring})
     for place, sampled in later:
         finish(place, sampled)
     whole = _whole(plain, request, initial, cost, tuple(measured))
-    return pipeline.calibrations.applied_to(replace(whole, setup=pipeline.setup, unavailable=unavailable))
+    return pipeline.calibrations.applied_to(replace(whole, setup=pipeline.setup, unavailable=_of_none(unavailable)))
+
+
+def _of_none(unavailable: Sequence[Mapping[str, str]]) -> dict[str, str]:
+    """Return the measures that no sentence has a value of, with a reason."""
+    first = unavailable[0] if unavailable else {}
+    return {name: reason for name, reason in first.items() if all(name in one for one in unavailable)}
 
 
 def _measured(plain: Pipeline, asked: Question, sentence: Sentence, sampled: Sampled) -> tuple[Sentence, Result]:

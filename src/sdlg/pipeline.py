@@ -284,6 +284,8 @@ class Pipeline:
             request = pipeline._request(asked, show)
             started = time.perf_counter()
             read = model.read(request.prompt(), answer.strip(), alternatives_above=options.min_probability)
+            if not read.generations[0].text:
+                raise BadQuestion("the answer has only control tokens: there is nothing to check")
             cost = read.cost + Cost(seconds={"answer": time.perf_counter() - started})
             is_other = read.generations[0].text != answer.strip()
             initial = InitialAnswer(read.generations[0], cost, (READ_OTHERWISE,) if is_other else (), was_read=True)

@@ -23,7 +23,6 @@ from .records import (
     Word,
 )
 
-
 SEMANTIC_ENTROPY = "semantic_entropy"
 SHARE_ENTROPY = "share_entropy"
 MEAN_SENTENCE_ENTROPY = "mean_sentence_entropy"

@@ -88,9 +88,11 @@ class Calibrations:
 
 
 def _as_asked(origin: Origin, result: Result) -> Options:
-    """Return the options of a result. An answer that ended by itself is the same with any `max_tokens` it fits in."""
-    made, answer = origin.options.get("max_tokens"), result.answer
-    is_same = isinstance(made, int) and answer.stop_reason != "length" and len(answer.token_ids) < made
+    """Return the options of a result. What ended by itself is the same with any `max_tokens` it fits in."""
+    made, every = origin.options.get("max_tokens"), [result.answer]
+    if not origin.needs_only_the_answer:
+        every += [one.generation for one in (*result.samples, *result.draws)]
+    is_same = isinstance(made, int) and all(one.stop_reason != "length" and len(one.token_ids) < made for one in every)
     return result.options.updated(max_tokens=made) if is_same else result.options
 
 

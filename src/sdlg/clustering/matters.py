@@ -30,6 +30,7 @@ _PACKAGED = Path(__file__).with_name("relations.json")
 _SHARED = 0.4  # of the telling words say what a sentence is about
 _MOST_GIVEN = 3  # telling words: of a long sentence more would be claims
 _SHORT = 2  # telling words
+_ALL = 0.99  # of the telling words
 _MOST_QUANTITIES = 2  # kinds that count
 _MOST_EXCHANGED = 3  # telling words
 
@@ -78,9 +79,15 @@ def relate(
 
 
 def relation_of(found: Mapping[str, float], verdicts: Sequence[NliProbabilities], weights: Weights) -> Relation:
-    """Return the relation with the highest score. Who entails each other, with the same names and numbers, agree."""
-    if all(verdict.entails for verdict in verdicts) and not (found["quantities_differ"] or found["names_exchanged"]):
+    """Return the relation with the highest score.
+
+    Texts that entail each other agree, if their numbers do; texts that contradict each other in the same words ("not")
+    contradict.
+    """
+    if all(verdict.entails for verdict in verdicts) and not found["quantities_differ"]:
         return "agrees"
+    if all(verdict.contradicts for verdict in verdicts) and found["shared_words"] > _ALL:
+        return "contradicts"
 
     def score(relation: Relation) -> float:
         return math.fsum(weights[relation][feature] * value for feature, value in found.items())

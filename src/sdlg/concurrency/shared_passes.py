@@ -60,6 +60,21 @@ class SharedPasses(Generic[A, B]):
                 self._decoding.discard(thread)
                 self._changed.notify_all()
 
+    @contextmanager
+    def aside(self) -> Iterator[None]:
+        """Inside, this thread does something else: nobody waits for it."""
+        thread = get_ident()
+        was_decoding = thread in self._decoding
+        with self._changed:
+            self._decoding.discard(thread)
+            self._changed.notify_all()
+        try:
+            yield
+        finally:
+            if was_decoding:
+                with self._changed:
+                    self._decoding.add(thread)
+
     def run(self, wanted: A, *, waits: bool = True) -> B:
         """Run this pass, with those of others if they come in time; if it does not wait, with those that are there."""
         ticket = _Ticket[A, B](wanted, waits=waits)

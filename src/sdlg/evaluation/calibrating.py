@@ -80,6 +80,8 @@ def calibrate_run(run: RunResults, choice: Choice) -> Calibration:
     method = _method(run, choice.method)
     origin = _origin(run, method, choice)
     is_long = _by_sentence(run, method)
+    if len(is_long) and is_long.all():
+        raise BadOption(f"all {len(is_long)} answers of this run have several sentences: {_NOT_AS_ONE}")
     values = run.values(method.name, origin.measure, origin.samples)[~is_long]
     uncertainty = values if origin.higher_is_less_certain else -values
     fit = fit_risk(uncertainty, run.wrong(origin.metric, origin.threshold)[~is_long], choice)

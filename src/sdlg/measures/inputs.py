@@ -29,6 +29,7 @@ from .base import Array, MeasureInputs
 T = TypeVar("T")
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 NLI_FIELDS = frozenset({"clusters", "entailment"})  # computed by the NLI model
+LANGUAGE_MODEL_FIELDS = frozenset({"p_true", "assessment"})  # asked of the language model
 SIMILARITY_FIELDS = frozenset({"similarity", "embeddings", "relevance"})  # computed by the similarity model
 
 

@@ -94,7 +94,8 @@ def _place(name: str) -> str | Path:
         return folder
     if name.startswith((".", "/", "~")):
         raise ModelNotFound(f"there is no folder {name}")
-    if close := get_close_matches(name, CATALOGUE, n=1, cutoff=0.8):
+    close = [] if "/" in name else get_close_matches(name, CATALOGUE, n=1, cutoff=0.8)
+    if close:
         raise ModelNotFound(f"there is no model {name!r}; did you mean {close[0]}? (sdlg models)")
     return name
 

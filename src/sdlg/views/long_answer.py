@@ -9,7 +9,18 @@ from rich.text import Text
 from ..records import Sentence
 from ..result import MEAN_SENTENCE_ENTROPY, Result, percent, sentence_share, share_text
 from .reading import elsewhere_note, meaning_label, reading_of_sentence, sentence_note, short_note, to_check
-from .terminal import caveats, details, footer, indented, notes, shade_style, summary_line, visible
+from .terminal import (
+    caveats,
+    cost_line,
+    details,
+    footer,
+    indented,
+    named_measures,
+    notes,
+    shade_style,
+    summary_line,
+    visible,
+)
 
 _SHOWN = 3  # sentences to check first, and other meanings of each
 
@@ -17,7 +28,8 @@ _SHOWN = 3  # sentences to check first, and other meanings of each
 def long_view(result: Result, *, verbose: bool) -> Group:
     """Return the answer, a sentence that sums it up, what to check, the headline and a footer."""
     parts: list[RenderableType] = [indented(_margin(result)), Text(), summary_line(result)]
-    parts += [indented(_others(one)) for one in to_check(result)[: None if verbose else _SHOWN]]
+    for one in to_check(result)[: None if verbose else _SHOWN]:
+        parts += [indented(_others(one)), *map(indented, named_measures(result.sentence(result.sentences.index(one))))]
     parts.append(_headline(result))
     if note := short_note(result):
         parts.append(Text(f"note: {note}", "yellow"))
@@ -29,6 +41,7 @@ def long_view(result: Result, *, verbose: bool) -> Group:
                 parts += details(result.sentence(number), Text(said, "bold"))
         unknown = (f"{name}: no value, {reason}" for name, reason in result.unavailable.items())
         parts += [Text(), *(Text(visible(line), "dim") for line in unknown), *notes(result), *caveats(result)]
+        parts.append(cost_line(result))
     return Group(*parts, footer(result))
 
 

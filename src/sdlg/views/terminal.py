@@ -248,8 +248,10 @@ def _value(estimate: Estimate) -> str:
 
 def cost_line(result: Result) -> Text:
     """Return what the result cost."""
-    cost, drawn = result.cost, f" and {len(result.draws)} draws" if result.draws else ""
-    sequences = f"{len(result.samples)} sequences{drawn}"
+    measured = [one for one in result.sentences if one.clusters]
+    cost, samples = result.cost, sum(len(one.samples) for one in measured) or len(result.samples)
+    draws = sum(len(one.draws) for one in measured) or len(result.draws)
+    sequences = f"{samples} sequences" + (f" and {draws} draws" if draws else "")
     run = f"{cost.forward_tokens} tokens in {cost.decode_steps} steps"
     return Text(f"{sequences} · {run} · {cost.nli_pairs} pairs of answers judged · seed {result.options.seed}", "dim")
 

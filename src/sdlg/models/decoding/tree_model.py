@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Generic, TypeVar
@@ -70,6 +70,10 @@ class TreeNetwork(ABC):
     @abstractmethod
     def decoding(self) -> AbstractContextManager[None]:
         """For a thread that will want one pass after the other."""
+
+    def aside(self) -> AbstractContextManager[None]:
+        """For what such a thread does in between."""
+        return nullcontext()
 
     def count_pass(self, tokens: int) -> None:
         """Count a pass that this thread wants."""
@@ -134,7 +138,12 @@ class TreeModel(Generic[P]):
         with self._network.decoding():
             if any(request.decoding.strategy in BEAMS for request in requests):
                 return one_by_one(lambda request: self._decode([request])[0], requests, done)
-            return self._decode([_gathering(request, partial(done, k)) for k, request in enumerate(requests)])
+
+            def tell(place: int, decoded: Decoded) -> None:
+                with self._network.aside():
+                    done(place, decoded)
+
+            return self._decode([_gathering(request, partial(tell, k)) for k, request in enumerate(requests)])
 
     def _decode(self, requests: Sequence[DecodeRequest]) -> list[Decoded]:
         requests = [replace(one, decoding=self._within_context(one.prompt, one.decoding)) for one in requests]

@@ -35,7 +35,7 @@ class LlamaModel(TreeModel[LlamaPrefix]):
         self._context = context = LlamaContext(
             library, file, cells=context_tokens + _BRANCH_CELLS, rows=batch_rows, threads=threads, gpu=gpu
         )
-        tokenizer = GgufTokenizer(library, context.model)
+        tokenizer = GgufTokenizer(library, context.model, context.check_open)
         self._last = last = LastPrompt(context)
         super().__init__(
             context,

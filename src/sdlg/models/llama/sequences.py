@@ -111,12 +111,13 @@ class LlamaContext(TreeNetwork):
         with self._turn:
             return torch.cat([self._decode(tokens[k : k + size]) for k in range(0, len(tokens), size)])
 
-    def _check_open(self) -> None:
+    def check_open(self) -> None:
+        """Raise if it was closed."""
         if not self._free_memory.alive:
             raise UsageError("this model was closed; load it again")
 
     def _decode(self, tokens: Sequence[Token]) -> Tensor:
-        self._check_open()
+        self.check_open()
         batch, null = self._batch, self._library.ffi.NULL
         batch.n_tokens = len(tokens)
         for k, token in enumerate(tokens):
@@ -142,7 +143,7 @@ class LlamaContext(TreeNetwork):
     def new_sequence(self, source: int | None = None, length: int = 0) -> int:
         """Return a free sequence number; with the first `length` tokens of another, if one is named."""
         with self._turn:
-            self._check_open()
+            self.check_open()
             if not self._free and not self.free_dead():
                 raise RunError(f"more than {_SEQUENCES} sequences at once; ask for fewer samples")
             sequence = self._free.pop()
@@ -153,7 +154,7 @@ class LlamaContext(TreeNetwork):
     def cut(self, sequence: int, length: int) -> None:
         """Free the cells of a sequence from a position on."""
         with self._turn:
-            self._check_open()
+            self.check_open()
             self._c.llama_memory_seq_rm(self._memory, sequence, length, -1)
 
     def drop(self, sequence: int) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -27,13 +27,19 @@ class _Token:
 class GgufTokenizer:
     """Text ↔ token ids, by llama.cpp."""
 
-    def __init__(self, library: Library, model: Any) -> None:
-        self._library, self._vocab = library, library.c.llama_model_get_vocab(model)
+    def __init__(self, library: Library, model: Any, check_open: Callable[[], None]) -> None:
+        self._library, self._own_vocab = library, library.c.llama_model_get_vocab(model)
+        self._check_open = check_open  # llama.cpp aborts where a vocabulary was freed
         self._size = int(library.c.llama_vocab_n_tokens(self._vocab))
         template = library.c.llama_model_chat_template(model, library.ffi.NULL)
         null = library.ffi.NULL
         self.chat_template = None if template == null else library.ffi.string(template).decode("utf-8", "replace")
         self.eos_token_id = int(library.c.llama_vocab_eos(self._vocab))
+
+    @property
+    def _vocab(self) -> Any:
+        self._check_open()
+        return self._own_vocab
 
     def __len__(self) -> int:
         return self._size

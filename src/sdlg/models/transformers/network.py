@@ -59,6 +59,10 @@ class Network(TreeNetwork):
         """For a thread that will want one pass after the other: it shares them with others that do."""
         return self._shared.decoding()
 
+    def aside(self) -> AbstractContextManager[None]:
+        """For a thread that does something else in between: others do not wait for it."""
+        return self._shared.aside()
+
     @property
     def windows(self) -> dict[str, int | None]:
         """Attention window per layer type; one entry for models with one kind of layer."""
