@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from pathlib import Path
 
 import nbformat
 import pytest
+from jupyter_core.utils import ensure_event_loop
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "bench"))
@@ -27,6 +29,17 @@ def printed(notebook: nbformat.NotebookNode) -> str:
     return "".join(one.get("text", "") for cell in notebook.cells for one in cell.get("outputs", ()))
 
 
+@pytest.fixture
+def event_loop_of_jupyter():
+    """It leaves its loop open: whichever test came when it was collected would fail."""
+    loop = ensure_event_loop()
+    yield
+    if not loop.is_running():
+        asyncio.set_event_loop(None)
+        loop.close()
+
+
+@pytest.mark.usefixtures("event_loop_of_jupyter")
 @pytest.mark.filterwarnings("default")  # those of Jupyter are not ours
 def test_the_notebook_runs_with_a_small_model():
     ran = run_notebook(NOTEBOOK, timeout=600, changes=QUICKER)
