@@ -137,6 +137,8 @@ def test_the_basis_says_what_was_measured_and_whether_that_says_anything():
     )
     unsure = replace(calibration().out_of_fold, skill=Interval(0.1, -0.01, 0.2))
     assert "was not shown to tell more" in calibration(out_of_fold=unsure).basis
+    no_rule = replace(calibration().keep, threshold=None, wanted=0.05)
+    assert "at most 5% wrong cannot be promised" in calibration(keep=no_rule).basis
 
 
 # -- of a result --------------------------------------------------------------------------------------------------

@@ -222,7 +222,7 @@ class Calibration:
         if self.out_of_fold.skill.low <= 0:
             details.append(f"{origin.measure} was not shown to tell more than that share")
         if self.keep.threshold is None:
-            details.append(f"no promise can be made: {self.keep.reason}")
+            details.append(f"at most {exact_percent(self.keep.wanted)} wrong cannot be promised")
         measured = "answers" if origin.unit == "answer" else "judged parts of answers"
         return f"measured on {self.n} {measured} to {origin.data.name}, {right} of them right ({'; '.join(details)})"
 
