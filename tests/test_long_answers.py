@@ -22,6 +22,7 @@ from sdlg.cli import main
 from sdlg.clustering.matters import matter_ends, relate
 from sdlg.errors import BadOption, BadQuestion, NotSupported
 from sdlg.loaded import Models
+from sdlg.long_answers import _of_none
 from sdlg.measures.shares import share_interval, shares_of, tally_of, without
 from sdlg.models.base import DecodeRequest, nobody
 from sdlg.models.stopping import Stop, find_stop
@@ -814,3 +815,18 @@ def test_an_undefined_value_of_a_sentence_can_be_read_again():
     row["sentences"][claim]["estimates"][name]["value"] = None
     again = result_from_json(json.dumps(row))
     assert math.isnan(again.sentences[claim].estimates[name].value)
+
+
+def test_the_views_of_a_long_answer_have_named_measures_and_what_it_cost():
+    result = curie(draws=3, measures=["perplexity"]).ask("Who was she?")
+    short, everything = (view(result, verbose=verbose) for verbose in (False, True))
+    assert "perplexity" in short
+    assert "pairs of answers judged" in everything
+    assert "pairs of answers judged" not in short
+    sequences = sum(len(one.samples) for one in result.sentences)
+    assert f"{sequences} sequences and " in everything
+
+
+def test_a_measure_is_unavailable_if_no_sentence_has_it():
+    assert _of_none([]) == {}
+    assert _of_none([{"a": "why", "b": "no"}, {"b": "not either"}]) == {"b": "no"}
