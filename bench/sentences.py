@@ -235,6 +235,17 @@ def report(rows: list[dict[str, Any]], done: dict[tuple[str, str], dict[str, Any
     for method, found in parts.items():
         times = sum(part["seconds"] for part in found) / sum(part["read"] for part in found)
         print(f"{method}: {times:.1f} times reading the answer once")
+        if method != "ours" and "ours" in parts:
+            print(f"ours takes {clock_ratio(parts['ours'], found)} of its time, by the clock")
+
+
+def clock_ratio(ours: list[dict[str, Any]], others: list[dict[str, Any]]) -> str:
+    """Return the time of one method over that of another for the same answers, with its interval by answer."""
+    seconds = np.array([[one["seconds"], other["seconds"]] for one, other in zip(ours, others, strict=True)])
+    picks = np.random.default_rng(0).integers(len(seconds), size=(RESAMPLED, len(seconds)))
+    sums, drawn = seconds.sum(axis=0), seconds[picks].sum(axis=1)
+    low, high = np.quantile(drawn[:, 0] / drawn[:, 1], [0.025, 0.975])
+    return f"{sums[0] / sums[1]:.2f} [{low:.2f}, {high:.2f}]"
 
 
 if __name__ == "__main__":

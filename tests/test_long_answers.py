@@ -41,7 +41,7 @@ from sdlg.records import (
     Sampled,
     Sentence,
     StopRule,
-)  # fmt: skip
+)
 from sdlg.result import sentence_share
 from sdlg.sampling import InitialAnswer
 from sdlg.sampling.sentences import SentenceOfAnswer, is_long, sentences_of

@@ -141,9 +141,10 @@ def sentence_share(sentence: Sentence) -> str:
     """
     if not sentence.clusters or sentence.is_open:
         return "?" if sentence.clusters else "–"
-    own = sentence.clusters[0]
-    is_unopposed = own.share >= _NEARLY_ALL and own.low is not None and own.low < _NEARLY_ALL
-    return f"≥{round(100 * own.low)}%" if is_unopposed and own.low is not None else percent(own.share)
+    share, low = sentence.clusters[0].share, sentence.clusters[0].low
+    if low is not None and low < _NEARLY_ALL <= share:
+        return f"≥{round(100 * low)}%"
+    return percent(share)
 
 
 def percent(share: float) -> str:
